@@ -21,7 +21,8 @@ import regex
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load, text
 from slurmdoctor.knowledge.workshop.proof import slowest
-from slurmdoctor.matching.patterns import LAZY
+from slurmdoctor.matching import patterns
+from slurmdoctor.matching.patterns import LAZY, apart, captures
 from slurmdoctor.model import Text
 
 PACKAGE = Path(slurmdoctor.__file__).parent
@@ -241,3 +242,15 @@ def test_a_text_needs_one_of_its_literals(entry: Text) -> None:
         assert regex.search(entry.pattern, spoilt) is None
         assert text(entry.id).search(spoilt) is None
         assert text(entry.id).search(line) is not None
+
+
+def test_a_sites_pattern_and_a_long_line_are_searched_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    assert captures(r"(?:x+x+)+y", "x" * 60, of_site=True) is None
+    assert captures(r"(?:x+x+)+y", "x" * 4096) is None
+
+
+def test_groups_of_one_name_are_read_as_one() -> None:
+    assert apart(r"(?P<a>x)|(?P<a>y)") == r"(?P<a>x)|(?P<a__1>y)"
+    assert captures(r"(?P<a>x)|(?P<a>y)(?P<b>z)?", "y") == {"a": "y"}
+    assert apart(again := r"(?P<a>x)(?P<a>y)(?P=a)") == again

@@ -53,6 +53,12 @@ class RuleFile(Struct):
         rows = [*self.rules, *(row for table in self.tables().values() for row in table)]
         return [entry for entry, _ in rows]
 
+    def mark_as_site(self) -> None:
+        """Say of what is searched within a limit of time that it is a site's."""
+        self.rules = [(replace(rule, of_site=True), node) for rule, node in self.rules]
+        for name in {"signals", "facts", "exit_reports", "rank_lines"} & self.values.keys():
+            self.values[name] = tuple((replace(entry, of_site=True), node) for entry, node in self.values[name])
+
 
 class LoadedRules(Struct):
     """All that was read: the knowledge, the files behind it, and what is wrong with them."""
@@ -118,6 +124,8 @@ class _Reading:
         # whole causes before those that extend them, whatever the files are called
         for path, file in sorted(batch, key=lambda pair: "extends" in pair[1].values):
             self.files.append(file)
+            if site:
+                file.mark_as_site()
             names = file.values.get("silence", ())
             self._silenced += [(name, at(file.node, "silence", number)) for number, name in enumerate(names)]
             if file.cause is None:

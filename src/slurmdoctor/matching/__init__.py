@@ -17,12 +17,15 @@ if TYPE_CHECKING:
         in_c as in_c,
     )
     from slurmdoctor.matching.patterns import (
-        SECONDS as SECONDS,
+        apart as apart,
         bounded as bounded,
         captures as captures,
         compiled as compiled,
         lazily as lazily,
         lazy as lazy,
+        named as named,
+        search as search,
+        spans as spans,
         unnamed as unnamed,
     )
     from slurmdoctor.matching.usercache import get as get, name_for as name_for, put as put
@@ -30,6 +33,6 @@ else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         engine="DIGITS Engine Portable description engine_for engine_of in_c",
-        patterns="SECONDS bounded captures compiled lazily lazy unnamed",
+        patterns="apart bounded captures compiled lazily lazy named search spans unnamed",
         usercache="get name_for put",
     )

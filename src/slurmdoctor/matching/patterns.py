@@ -1,8 +1,8 @@
 """Compiles patterns when they are first needed, and searches them within a bound of time.
 
 Two libraries know our patterns: Python's own `re` compiles one in 0.15 ms, `regex` in half a millisecond, of which a start
-has a hundred. So `compiled` asks `re` first, and `regex` where a pattern holds what `re` lacks. What a rule looks for in a line of any origin
-is `bounded`: only `regex` can be told when to stop.
+has a hundred, and is itself slow to import. So `compiled` asks `re` first, and `regex` where a pattern holds what `re` lacks. Only
+`regex` can be told when to stop: it searches long lines, and for what a site's rules look for.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SECONDS = 0.5
 """No pattern may take longer on one line; one that does is treated as not matching."""
+_SHORT = 2048
+"""Characters of a line in which our own patterns need no limit: `rules check` tries them on lines as long."""
 _MOST = 2500
 """Patterns that are kept: all of ours, and hundreds of sites and of labels that were learnt."""
 
@@ -84,10 +86,47 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
-def captures(pattern: str, text: str) -> Mapping[str, str] | None:
+@lru_cache(maxsize=_MOST)
+def apart(pattern: str) -> str:
+    """The pattern with a number at each group whose name stood before: `re` takes no name twice. `named` and `spans` read them as one."""
+    if "(?P=" in pattern or "(?(" in pattern:
+        return pattern
+    seen: list[str] = []
+
+    def numbered(group: re.Match[str]) -> str:
+        seen.append(group[1])
+        before = seen.count(group[1]) - 1
+        return f"(?P<{group[1]}{_NUMBER}{before}>" if before else group[0]
+
+    return _GROUP.sub(numbered, pattern)
+
+
+_NUMBER = "__"
+
+
+def named(found: regex.Match[str]) -> dict[str, str]:
+    """The named groups that took part in a match of a pattern that `apart` made, or of any other."""
+    groups = found.groupdict()
+    return {name.partition(_NUMBER)[0]: value for name, value in groups.items() if value is not None}
+
+
+def spans(found: regex.Match[str]) -> dict[str, tuple[int, int]]:
+    """Where the same groups stand."""
+    groups = found.groupdict()
+    return {name.partition(_NUMBER)[0]: found.span(name) for name, value in groups.items() if value is not None}
+
+
+def search(pattern: str, text: str, of_site: bool = False) -> regex.Match[str] | None:
+    """The first match. Raises a TimeoutError where it takes too long to find out; nobody has proven a site's patterns."""
+    if not of_site and len(text) <= _SHORT:
+        return compiled(pattern).search(text)
+    return bounded(pattern).search(text, timeout=SECONDS)
+
+
+def captures(pattern: str, text: str, of_site: bool = False) -> Mapping[str, str] | None:
     """The named groups of the first match; None where there is none."""
     try:
-        found = bounded(pattern).search(text, timeout=SECONDS)
+        found = search(apart(pattern), text, of_site)
     except TimeoutError:
         return None
-    return None if found is None else {name: value for name, value in found.groupdict().items() if value is not None}
+    return None if found is None else named(found)

@@ -46,6 +46,8 @@ class Rule(Packed):
     """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
     when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
     """What must be known of the job besides: the line alone does not prove the cause."""
+    of_site: bool = False
+    """Nobody has proven its pattern: it is searched within a limit of time. So it is of the tables' entries."""
 
     @property
     def by_wording(self) -> bool:
@@ -172,6 +174,7 @@ class RankLine(Packed):
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
     source: str = ""
+    of_site: bool = False
 
 
 class Signal(Packed):
@@ -186,6 +189,7 @@ class Signal(Packed):
     value: str | None = None
     """What a fact is where its line says it by being there (`framework: megatron`), not by a group."""
     source: str = ""
+    of_site: bool = False
 
 
 class ExitFormat(Packed):
@@ -212,6 +216,7 @@ class ExitFormat(Packed):
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
     source: str = ""
+    of_site: bool = False
 
 
 class Text(Packed):

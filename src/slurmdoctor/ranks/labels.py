@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.input import Source
 from slurmdoctor.knowledge import text
-from slurmdoctor.matching import bounded, compiled, lazy, unnamed
+from slurmdoctor.matching import apart, bounded, compiled, lazy, named, spans, unnamed
 from slurmdoctor.model import ASSUMED_YEAR, Knowledge, LineFormat, Origin, SourceFormat, is_rank, number, zone_of
 from slurmdoctor.search import DIGITS, WriterKey, digits_matter, shape_of, tag_pattern
 
@@ -149,9 +149,8 @@ class LabelReader:
                 continue
             if form.lock and "writer" not in form.groups and not head.first_on_its_line(source or _UNKNOWN):
                 continue
-            if matched := compiled(form.pattern).match(rest):
-                values = matched.groupdict()
-                return form, {name: matched.span(name) for name in values if values[name] is not None}, matched.end()
+            if matched := compiled(apart(form.pattern)).match(rest):
+                return form, spans(matched), matched.end()
         return None
 
     def able(self, text: str) -> tuple[LineFormat, ...]:
@@ -285,7 +284,7 @@ def _zone(sample: str) -> int | None:
 
 def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
     """What stands behind a collector's stamp; None where there is none."""
-    found = (compiled(form.pattern).match(line) for form in stamps if form.may_begin(line))
+    found = (compiled(apart(form.pattern)).match(line) for form in stamps if form.may_begin(line))
     return next((line[one.end() :] for one in found if one), None)
 
 
@@ -301,7 +300,7 @@ def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
 
 def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
     """Whether enough lines of a sample carry a label; `lines` are those that can."""
-    match = compiled(form.pattern).match
+    match = compiled(apart(form.pattern)).match
     matched = [found for line in lines if (found := match(line))]
     few = total <= 2 and len(matched) == total
     if not matched or (len(matched) < max(2, form.lock * total) and not few):
@@ -326,16 +325,16 @@ def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
 
 def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:
     """Whether a label's number is no rank: the tags behind it name other ranks, or a launcher of several ranks prints."""
-    label, tag = compiled(form.pattern), compiled(tag_pattern(formats))
+    label, tag = compiled(apart(form.pattern)), compiled(tag_pattern(formats))
     differs = agrees = 0
     for line in sample:
         if not (outer := label.match(line)) or not (inner := tag.match(line, outer.end())):
             continue
-        groups = inner.groupdict()
-        if groups["rank"] is not None:
+        groups = named(inner)
+        if "rank" in groups:
             same = int(outer["rank"]) == int(groups["rank"])
             agrees, differs = agrees + same, differs + (not same)
-        elif groups["local_rank"] is not None:
+        elif "local_rank" in groups:
             return True
     if differs or agrees:
         return differs > agrees
@@ -343,11 +342,13 @@ def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence
 
 
 _STAMP = lazy(
-    r"(?:(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _]"
-    r"|(?P<month>\d{1,2})-?(?P<day>\d\d) "
-    r"|(?:[A-Z][a-z]{2} )?(?:(?P<name>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day>\d{1,2}) (?P<name>[A-Z][a-z]{2}) (?P<year>\d{4})) )?"
-    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?"
-    r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?: (?P<half>[AP])M)?(?: [A-Z]{2,5})?(?: (?P<year>\d{4}))?"
+    apart(
+        r"(?:(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _]"
+        r"|(?P<month>\d{1,2})-?(?P<day>\d\d) "
+        r"|(?:[A-Z][a-z]{2} )?(?:(?P<name>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day>\d{1,2}) (?P<name>[A-Z][a-z]{2}) (?P<year>\d{4})) )?"
+        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?"
+        r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?: (?P<half>[AP])M)?(?: [A-Z]{2,5})?(?: (?P<year>\d{4}))?"
+    )
 )
 """ISO 8601 with its variants, glog's `MMDD HH:MM:SS.f` (the month's zero may be missing, as PyTorch prints it), syslog's, dmesg's and date's, and
 a bare clock."""
@@ -362,20 +363,24 @@ def parse_time(stamp: str, year: int = ASSUMED_YEAR, zone: int | None = None) ->
     They are counted as the clocks of the log's `zone` (UTC where it has none) show them: a stamp that names no zone is of that one.
     A bare clock is placed on 1 January.
     """
-    found = _STAMP.fullmatch(stamp)
-    if found is None or (found["name"] and found["name"] not in _MONTHS):
+    match = _STAMP.fullmatch(stamp)
+    if match is None:
         return None
-    month = _MONTHS.index(found["name"]) + 1 if found["name"] else int(found["month"] or 1)
-    in_year = int(found["year"] or year) if found["day"] else ASSUMED_YEAR
+    found = named(match)
+    name = found.get("name", _MONTHS[0])
+    if name not in _MONTHS:
+        return None
+    month = int(found.get("month", _MONTHS.index(name) + 1))
+    in_year = int(found.get("year", year)) if "day" in found else ASSUMED_YEAR
     hour = int(found["hour"])
-    if found["half"]:
+    if "half" in found:
         hour = hour % 12 + 12 * (found["half"] == "P")
-    seconds = _whole_seconds(in_year, month, int(found["day"] or 1), hour, int(found["minute"]), int(found["second"]))
+    seconds = _whole_seconds(in_year, month, int(found.get("day", 1)), hour, int(found["minute"]), int(found["second"]))
     if seconds is None:
         return None
-    if found["zone"]:
+    if "zone" in found:
         seconds += (zone or 0) - zone_of(found["zone"])
-    return seconds + float(f"0.{found['fraction'] or 0}"), bool(found["year"]) or in_year != ASSUMED_YEAR
+    return seconds + float(f"0.{found.get('fraction', 0)}"), "year" in found or in_year != ASSUMED_YEAR
 
 
 def may_be_stamped(line: bytes) -> bool:

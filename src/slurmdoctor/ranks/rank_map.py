@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from slurmdoctor.matching import captures, compiled
+from slurmdoctor.matching import apart, captures, compiled, named
 from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, Origin, RankLine, RankMap, number
 
 _NUMBERS = ("rank", "world", "local", "pid", "comm_rank", "comm_size")
@@ -46,8 +46,8 @@ class RankMapBuilder:
     def finish(self, lines: Iterable[Line], reports: Sequence[ExitReport]) -> RankMap:
         """The map of what lines name, and torchelastic's tables and srun's exit reports besides."""
         for line in lines:
-            named = (captures(form.pattern, line.text) for form in self._forms)
-            if (found := next(filter(None, named), None)) is not None:
+            taken = (captures(form.pattern, line.text, form.of_site) for form in self._forms)
+            if (found := next(filter(None, taken), None)) is not None:
                 self._take(found, line.origin)
         tasks_are_ranks = not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
@@ -113,7 +113,7 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
 def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:
     """What a file's path names of the process that wrote it: rank, local_rank, task, node, attempt."""
     for form in patterns:
-        found = compiled(form.pattern).search(path)
+        found = compiled(apart(form.pattern)).search(path)
         if found is not None:
-            return {name: value for name, value in found.groupdict().items() if value is not None}
+            return named(found)
     return {}

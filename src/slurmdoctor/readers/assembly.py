@@ -130,7 +130,10 @@ def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan
 
 def _signals(kept: Kept) -> Iterator[SignalHit]:
     for line, reading in kept:
-        if isinstance(signal := reading.target, Signal) and (found := captures(signal.regex, line.text)) is not None:
+        if (
+            isinstance(signal := reading.target, Signal)
+            and (found := captures(signal.regex, line.text, signal.of_site)) is not None
+        ):
             yield SignalHit(signal, line, line.order, found)
 
 

@@ -74,11 +74,11 @@ def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
 
 def _groups(form: ExitFormat, shown: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
     """The groups of a report, those of a line near it among them; None where it is none."""
-    found = captures(form.pattern, shown)
+    found = captures(form.pattern, shown, form.of_site)
     if found is None or not form.near:
         return found
     around = [shown, *islice(below, form.below), *above[: form.above]]
-    ends = [end for one in around if (end := captures(form.near, one)) is not None]
+    ends = [end for one in around if (end := captures(form.near, one, form.of_site)) is not None]
     end = max(ends, key=lambda end: ("signal" in end, len(end)), default=None)
     return None if end is None else {**end, **found}
 
@@ -126,7 +126,7 @@ def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | 
         if "exitcode" in fields or not _RANK.search(fields.get("rank", "")):
             return None
         return _entry(form, line, fields, ProcessExit(None, None, "unknown"), first)
-    code = captures(form.pattern, line.text)
+    code = captures(form.pattern, line.text, form.of_site)
     if code is None:
         return None
     fields = {}

@@ -93,13 +93,13 @@ def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
     """The rule's captures where it matches this line, else None."""
     if rule.applies_to == "exception":
         for message in _exceptions(text):
-            found = captures(rule.regex, message)
+            found = captures(rule.regex, message, rule.of_site)
             if found is not None:
                 return found
         return None
     if rule.applies_to == "frame" and not begins_frame(text):
         return None
-    return captures(rule.regex, text)
+    return captures(rule.regex, text, rule.of_site)
 
 
 @lru_cache(maxsize=8)  # many rules ask about the same line, one after another

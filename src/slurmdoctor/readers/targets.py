@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.input import Source
 from slurmdoctor.knowledge import literals, text as text_of
-from slurmdoctor.matching import SECONDS, bounded, captures
+from slurmdoctor.matching import captures, search
 from slurmdoctor.model import (
     NEVER,
     Deadline,
@@ -139,7 +139,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: set[str]) -> s
     if isinstance(target, Rule):
         return None if captures_of(target, text) is None else ""
     if isinstance(target, Signal):
-        return None if captures(target.regex, text) is None else ""
+        return None if captures(target.regex, text, target.of_site) is None else ""
     if target == "exception":
         found = exception_of(text)
         return None if found is None else _kind(found[0], _first_words(found[1]), kinds)
@@ -155,9 +155,10 @@ def could_match(matcher: Matcher, text: str) -> bool:
     target = matcher.target
     if isinstance(target, Rule) and target.applies_to != "line":
         return exception_of(text) is not None if target.applies_to == "exception" else begins_frame(text)
-    pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
+    if not isinstance(target, (Rule, Signal)) or (pattern := relaxed(target.regex)) is None:
+        return True
     try:
-        return pattern is None or bounded(pattern).search(text, timeout=SECONDS) is not None
+        return search(pattern, text, target.of_site) is not None
     except TimeoutError:
         return True
 

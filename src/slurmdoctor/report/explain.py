@@ -185,7 +185,7 @@ def _meant(name: str, words: str, causes: Collection[Cause]) -> Iterator[list[Ca
         }
         yield [cause for cause in causes if any(map(part.search, shown[cause.id]))]
     admitted = [rule for cause in causes for rule in cause.rules if any(literal in name for literal in rule.literals)]
-    printed = {rule.cause for rule in admitted if captures(rule.regex, name) is not None}
+    printed = {rule.cause for rule in admitted if captures(rule.regex, name, rule.of_site) is not None}
     yield [cause for cause in causes if cause.id in printed]
     if len(words) >= _SHORTEST:
         yield [cause for cause in causes if f" {words} " in f" {_plain_words(cause.summary)} "]

@@ -19,14 +19,16 @@ _LONGEST_NAME = 64
 _ENOUGH = 128
 """So much of a value tells whether it is a secret."""
 _IN_NAMES = "_.-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-# Chinese and Japanese set no blank between a name and what is said of it.
-_REST_OF_NAME = lazy(r"[^\W\p{Lo}]{0,48}(?:[-.][^\W\p{Lo}]{1,48}){0,4}")
+# Chinese and Japanese set no blank between a name and what is said of it. In ASCII, which `re` suffices for, `\w` is as much.
+_REST_OF_ANY_NAME = lazy(r"[^\W\p{Lo}]{0,48}(?:[-.][^\W\p{Lo}]{1,48}){0,4}")
+_REST_OF_NAME = lazy(r"\w{0,48}(?:[-.]\w{1,48}){0,4}")
 _WORD_BEFORE_KEY = lazy(
     r"(?i)\b(?:api|access|secret|private|encryption|signing|license|account|auth|storage|service|master)[ ]$"
 )
 _CODED = lazy(r"(?i:[_-]?(?:b64|base64|hex|enc|encoded|raw|plain|value))?[_-]?\d{0,2}$")
 """The end of a name that says how its value is written, or which of several it is."""
-_PARTS = lazy(r"\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{Lu}|[\p{Lo}\p{Lm}\p{M}]+|\d+")
+_PARTS = lazy(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|\d+")
+_PARTS_OF_ANY = lazy(r"\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{Lu}|[\p{Lo}\p{Lm}\p{M}]+|\d+")
 _MOST_PARTS = 4
 
 _SEPARATOR = lazy(
@@ -115,7 +117,7 @@ def assigned(
 def _named(text: str, hit: regex.Match[str], kinds: Sequence[SecretKind]) -> tuple[Named | None, int]:
     before = text[max(0, hit.start() - _LONGEST_NAME) : hit.start()]
     start = hit.start() - len(before) + len(before.rstrip(_IN_NAMES))
-    rest = _REST_OF_NAME.match(text, hit.end())
+    rest = (_REST_OF_NAME if text.isascii() else _REST_OF_ANY_NAME).match(text, hit.end())
     end = rest.end() if rest else hit.end()
     if text[start:end].lower() == "key" and (word := _WORD_BEFORE_KEY.search(text, max(0, start - 12), start)):
         start = word.start()
@@ -126,7 +128,8 @@ def _named(text: str, hit: regex.Match[str], kinds: Sequence[SecretKind]) -> tup
 
 def _kind_of(name: str, kinds: Sequence[SecretKind]) -> SecretKind | None:
     """The kind whose names this one is or ends in: `OPENAI_API_KEY`, `apiKey` and `api-key-2` are an `api_key`."""
-    parts = [part.lower() for part in _PARTS.findall(_CODED.sub("", name))]
+    parts_of = _PARTS if name.isascii() else _PARTS_OF_ANY
+    parts = [part.lower() for part in parts_of.findall(_CODED.sub("", name))]
     ends = {"".join(parts[-count:]) for count in range(1, min(len(parts), _MOST_PARTS) + 1)}
     whole = "".join(parts)
     for kind in kinds:

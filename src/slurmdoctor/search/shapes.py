@@ -16,7 +16,7 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from slurmdoctor.matching import DIGITS as DIGITS, SECONDS, bounded, lazy
+from slurmdoctor.matching import DIGITS as DIGITS, lazy, search
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -107,7 +107,7 @@ class Shaped:
             places = self._places[shape]
         except KeyError:
             try:
-                found = bounded(self.pattern).search(text, timeout=SECONDS)
+                found = search(self.pattern, text)
             except TimeoutError:
                 found = None
             named = found.groupdict() if found else {}

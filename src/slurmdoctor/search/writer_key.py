@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from slurmdoctor.matching import DIGITS, bounded, compiled
+from slurmdoctor.matching import DIGITS, apart, compiled, named, spans
 from slurmdoctor.model import LineFormat, SourceFormat
 
 HEAD = 160
@@ -31,7 +31,7 @@ _NUMBERED = re.compile(r"\\[1-9]")
 
 def tag_pattern(formats: Iterable[LineFormat]) -> str:
     """A logger's tag, behind what the logger prints before it."""
-    return rf"[^\n]{{0,{_REACH}}}?(?P<tag>{_any(form.writer for form in formats if form.writer)})"
+    return apart(rf"[^\n]{{0,{_REACH}}}?(?P<tag>{_any(form.writer for form in formats if form.writer)})")
 
 
 class WriterKey:
@@ -69,27 +69,27 @@ class WriterKey:
         text = head[:HEAD].decode("latin-1")  # a character a byte
         at = self._behind_stamp(text)
         for form, shared in self._labels:
-            found = compiled(form.pattern).match(text, at) if form.may_begin(text[at:]) else None
+            found = compiled(apart(form.pattern)).match(text, at) if form.may_begin(text[at:]) else None
             if found and shared:
                 # loggers tag some lines of a writer and not others; only here does the tag tell writers apart
-                tag = bounded(self._tag).match(text, found.end())
+                tag = compiled(self._tag).match(text, found.end())
                 return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
             if found:
-                groups = form.groups & _NAMING
-                return at, max(at, min(found.end(), max(map(found.end, groups)) + 1)), 0, 0
-        tag = bounded(self._tag).match(text, at)
+                last = max((end for name, (_, end) in spans(found).items() if name in _NAMING), default=-1)
+                return at, max(at, min(found.end(), last + 1)), 0, 0
+        tag = compiled(self._tag).match(text, at)
         return (*tag.span("tag"), 0, 0) if tag else (0, 0, 0, 0)
 
     def rank(self, label: bytes) -> int | None:
         """The rank that a label names by itself; None where its lines must be read for it."""
         text = label.decode("latin-1")
-        own = (compiled(form.pattern) for form, shared in self._labels if not shared and form.may_begin(text))
-        found = next((one for pattern in (*own, bounded(self._tag)) if (one := pattern.match(text))), None)
-        rank = found.groupdict().get("rank") if found else None
+        own = (compiled(apart(form.pattern)) for form, shared in self._labels if not shared and form.may_begin(text))
+        found = next((one for pattern in (*own, compiled(self._tag)) if (one := pattern.match(text))), None)
+        rank = named(found).get("rank") if found else None
         return None if rank is None else int(rank)
 
     def _behind_stamp(self, text: str) -> int:
-        found = (compiled(form.pattern).match(text) for form in self._stamps if form.may_begin(text))
+        found = (compiled(apart(form.pattern)).match(text) for form in self._stamps if form.may_begin(text))
         return next((one.end() for one in found if one), 0)
 
 
