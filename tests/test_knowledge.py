@@ -284,9 +284,9 @@ def test_rules_lie_in_the_wheel_or_in_the_clone(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UserError, match="install slurmdoctor again"):
         builtin()
     put(tmp_path / "rules" / "formats.yaml", "")
-    assert builtin() == tmp_path / "rules"
+    assert builtin() == str(tmp_path / "rules")
     put(package / "rules" / "formats.yaml", "")
-    assert builtin() == package / "rules"
+    assert builtin() == str(package / "rules")
 
 
 def test_folders_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,14 +295,14 @@ def test_folders_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for folder in (etc, user, one, two, named):
         folder.mkdir(parents=True)
     (named / "silence.yaml").write_text("silence: []\n")
-    monkeypatch.setattr(paths, "SITE", etc)
+    monkeypatch.setattr(paths, "SITE", str(etc))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SLURMDOCTOR_RULES", f"{one}{os.pathsep}{two}")
-    assert folders([named, named]) == (builtin(), etc, user, one, two, named)
+    assert folders([named, named]) == (builtin(), *map(str, (etc, user, one, two, named)))
 
 
 def test_a_folder_that_is_not_there_is_told_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "SITE", tmp_path / "etc")
+    monkeypatch.setattr(paths, "SITE", str(tmp_path / "etc"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("SLURMDOCTOR_RULES", raising=False)
     assert folders() == (builtin(),)

@@ -23,7 +23,7 @@ from slurmdoctor.model import Diagnosis, FirstFailure, SecretKind
 from slurmdoctor.report import render
 from slurmdoctor.report.redaction import Mode, Redactor, disarm, redact
 
-DESCRIBED = load((builtin() / "secrets.yaml",)).secrets
+DESCRIBED = load((f"{builtin()}/secrets.yaml",)).secrets
 WORD = "mwsxrvcvmfc"
 HF = "hf" + "_" + "aBcDeFgHiJ" * 3 + "kLmN"
 

@@ -67,7 +67,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("formats", "fragments", *part):
         file = folder / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
-        shutil.copy(builtin() / f"{name}.yaml", file)
+        shutil.copy(Path(builtin(), f"{name}.yaml"), file)
     (folder / "facts.yaml").write_text(FACTS)
     return folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -71,7 +70,7 @@ def diagnose(
     if exit_status is not None and not isinstance(exit_status, int):
         raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
     folders = [rules] if isinstance(rules, (str, os.PathLike)) else rules
-    knowledge = current(map(Path, folders))
+    knowledge = current([os.fspath(folder) for folder in folders])
     given = opened(job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     for source in given.sources:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,29 +14,24 @@ import click
 from slurmdoctor import __version__
 from slurmdoctor.cli.usage import COMPLETE, Group, in_one_line
 
-gc.set_threshold(200_000, 20, 20)
-"""Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
-
-
 PATH = click.Path(readable=False)
 """A path, which its reader looks at; shells complete it."""
 
 
-def _watched(context: click.Context, option: click.Parameter, extra: tuple[str, ...]) -> tuple[Path, ...]:
+def _watched(context: click.Context, option: click.Parameter, extra: tuple[str, ...]) -> tuple[str, ...]:
     """The folders; a line on standard error for each file in them that another user could have written."""
     if "" in extra:  # `--rules "$UNSET"` would name the working folder
         raise click.BadParameter("the name is empty", context, option)
-    given = tuple(map(Path, extra))
     if context.resilient_parsing:
-        return given
+        return extra
     from slurmdoctor.cli.output import in_line, on_terminal, preparing, say
     from slurmdoctor.knowledge import announce, doubts, folders
 
-    for doubt in doubts(folders(given)):
+    for doubt in doubts(folders(extra)):
         say(f"slurmdoctor: {in_line(doubt)}", err=True)
     if on_terminal():
         announce(preparing)
-    return given
+    return extra
 
 
 rules_option = click.option(

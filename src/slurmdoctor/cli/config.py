@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -122,6 +121,8 @@ def _value(path: str, key: str, value: Any, option: click.Option) -> Any:
     try:
         taken = option.type_cast_value(click.Context(click.Command("")), given)
         if isinstance(option.type, click.Path):
+            from pathlib import Path  # here: few files name a path
+
             return [str(Path(path).parent / Path(one).expanduser()) for one in taken]
         return taken
     except (click.BadParameter, TypeError) as error:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,7 +82,7 @@ def diagnose(
     wanted: str | None,
     slurm_info: tuple[str, ...],
     script: str | None,
-    extra: tuple[Path, ...],
+    extra: tuple[str, ...],
     context: int,
     ranks: bool,
     redact: str,
@@ -359,6 +357,8 @@ def _tell_how_found(jobs: Iterable[Job | None], report: str = "") -> None:
 
 def one_in_full(paths: Sequence[str], read: Read) -> str:
     """The command that shows one of the jobs whole."""
+    import shlex
+
     if not isinstance(read.log, JobFiles):
         return f"slurmdoctor diagnose {shlex.quote(read.label)}"
     named = shlex.join(paths)

@@ -54,7 +54,7 @@ class Bounded(io.BufferedIOBase):
 @click.option("--timeout", type=click.FloatRange(1, 3600), default=60, show_default=True, help="Seconds a question.")
 @rules_option
 @click.option("--redact", type=click.Choice(["default", "strict"]), default="default", help="What to mask in answers.")
-def mcp(allow: tuple[Path, ...], timeout: float, extra: tuple[Path, ...], redact: Literal["default", "strict"]) -> None:
+def mcp(allow: tuple[Path, ...], timeout: float, extra: tuple[str, ...], redact: Literal["default", "strict"]) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output.
 
     Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the MCP SDK: pip install 'mcp>=2,<3'.

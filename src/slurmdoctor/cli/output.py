@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -260,7 +259,7 @@ def put(report: str, output: str | None) -> None:
                 os.set_blocking(file.fileno(), True)
                 file.write(data)
         else:
-            _replace(Path(_target(output)), data)
+            _replace(_target(output), data)
             if on_terminal():
                 say(f"written to {in_line(output)}", err=True)
     except OSError as error:
@@ -268,7 +267,10 @@ def put(report: str, output: str | None) -> None:
         raise UserError(f"{in_line(output)} cannot be written: {error.strerror}", mend) from None
 
 
-def _replace(place: Path, data: bytes) -> None:
+def _replace(path: str, data: bytes) -> None:
+    from pathlib import Path  # here: a start prints
+
+    place = Path(path)
     aside = place.with_name(f".slurmdoctor-{os.getpid()}.part")
     try:
         with aside.open("xb") as file:

@@ -31,7 +31,7 @@ def rules() -> None:
 @rules.command("list")
 @format_option("them", ("text", "json"))
 @rules_option
-def list_(form: str, extra: tuple[Path, ...]) -> None:
+def list_(form: str, extra: tuple[str, ...]) -> None:
     """All causes that the rules in use know, with their rules."""
     known = _load(extra)
     if form == "json":
@@ -58,7 +58,7 @@ def check(paths: tuple[Path, ...]) -> None:
 
     start = time.monotonic()
     in_use = folders()
-    files, problems, notes = check_paths(paths or in_use, in_use)
+    files, problems, notes = check_paths(paths or [*map(Path, in_use)], in_use)
     if not files and not problems:
         raise UserError(f"no rule file in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
     for problem in problems:
@@ -114,7 +114,7 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 @rules.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @rules_option
-def test(folder: Path, extra: tuple[Path, ...]) -> None:
+def test(folder: Path, extra: tuple[str, ...]) -> None:
     """Try the rules on labelled logs: precision and recall of each cause.
 
     FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
@@ -132,7 +132,7 @@ def test(folder: Path, extra: tuple[Path, ...]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _load(extra: Sequence[Path]) -> Knowledge:
+def _load(extra: Sequence[str]) -> Knowledge:
     from slurmdoctor.knowledge import folders, load
 
     return load(folders(extra))
@@ -184,7 +184,7 @@ def _causes(context: click.Context, param: click.Parameter, begun: str) -> list[
 @click.command(short_help="Explain a cause: what happens, and what to do.")
 @click.argument("cause", nargs=-1, required=True, metavar="CAUSE", shell_complete=_causes)
 @rules_option
-def explain(cause: tuple[str, ...], extra: tuple[Path, ...]) -> None:
+def explain(cause: tuple[str, ...], extra: tuple[str, ...]) -> None:
     """Explain a cause: what happens, how it shows, how to make sure, what to do.
 
     CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it, or what people say: OOM, nccl timeout,

@@ -101,7 +101,7 @@ class Settings(Frozen):
     """The options of `slurmdoctor mcp`."""
 
     allowed: tuple[Path, ...] = ()
-    rules: tuple[Path, ...] = ()
+    rules: tuple[str, ...] = ()
     redact: Literal["default", "strict"] = "default"
     seconds: float = 60.0
 

@@ -100,7 +100,7 @@ def _filters(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 _choosing = _filters("cluster", "partition", "user")
 
 
-def _knowledge(extra: tuple[Path, ...]) -> Knowledge:
+def _knowledge(extra: tuple[str, ...]) -> Knowledge:
     from slurmdoctor.knowledge import folders, load
 
     return load(folders(extra), examples=False)
@@ -230,7 +230,7 @@ def _dask_options(context: click.Context, option: click.Parameter, given: tuple[
 def run(
     paths: Sequence[str],
     out: Path,
-    extra: tuple[Path, ...],
+    extra: tuple[str, ...],
     jobs: int | None,
     shard: tuple[int, int] | None,
     dask: str | None,
@@ -396,7 +396,7 @@ def in_words(tally: Tally) -> str:
 @output_option
 @rules_option
 @_choosing
-def report(folder: Path, form: str, output: str | None, choice: Choice, extra: tuple[Path, ...]) -> None:
+def report(folder: Path, form: str, output: str | None, choice: Choice, extra: tuple[str, ...]) -> None:
     """Say what killed the jobs of a dataset: GPU hours lost by cause, over time, by partition and user; nodes that fail more than chance;
     MTTF by job size; jobs that die of the same cause again; and the commonest unknown failures.
 
@@ -425,7 +425,7 @@ def diff(
     form: str,
     output: str | None,
     choice: Choice,
-    extra: tuple[Path, ...],
+    extra: tuple[str, ...],
 ) -> None:
     """Compare two datasets: which causes came, went, or changed, per 1,000 jobs; MTTF; nodes; and which changes exceed chance."""
     from msgspec.structs import replace
@@ -458,7 +458,7 @@ def diff(
 @rules_option
 @_choosing
 def export(
-    folder: Path, prometheus: bool, by_user: bool, output: str | None, choice: Choice, extra: tuple[Path, ...]
+    folder: Path, prometheus: bool, by_user: bool, output: str | None, choice: Choice, extra: tuple[str, ...]
 ) -> None:
     """Write a dataset's numbers as Prometheus metrics: jobs, failures and GPU hours lost by cause and partition. No job ids are in them."""
     from slurmdoctor.survey import ask, by_cause_and_partition, metrics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from calendar import timegm
 from collections.abc import Sequence
 from math import inf
 from time import gmtime
@@ -166,6 +165,8 @@ class _Clock:
             return None
         moment = gmtime(time)
         if moment.tm_year == ASSUMED_YEAR != self._year:
+            from calendar import timegm  # slow to import, and only a page and a trace ask
+
             time += timegm((self._year, *moment[1:6])) - timegm(moment)
         return time - self._clocks.ahead_of(source, origin.rank, origin.node)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -157,6 +155,7 @@ def _put(entry: os.DirEntry[str], found: Found) -> None:
 
 def did_you_mean(path: str) -> str:
     import difflib
+    from pathlib import Path
 
     parent = Path(path).parent
     try:
@@ -227,6 +226,8 @@ def matching(pattern: str) -> list[str]:
 
 def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether a path fits a pattern, part by part."""
+    import fnmatch
+
     at = {0}
     for part in parts:
         for place, one in enumerate(wanted):

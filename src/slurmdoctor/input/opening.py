@@ -6,10 +6,8 @@ import io
 import math
 import os
 import re
-import select
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import IO, TypeAlias
 
 from slurmdoctor.input.files import did_you_mean, expand
@@ -88,7 +86,7 @@ class _Opening:
         if path in _STDIN:
             return self._stdin()
         try:
-            seen = Path(path).stat()
+            seen = os.stat(path)  # noqa: PTH116
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise unread(path, error if isinstance(error, OSError) else OSError(str(error))) from None
         why = kind_of_file(seen.st_mode)
@@ -96,7 +94,7 @@ class _Opening:
             return self._file(path)
         if path in self._named and why == "pipe":
             return self._pipe(path)
-        if path in self._named and why == "device" and seen.st_rdev == Path(os.devnull).stat().st_rdev:
+        if path in self._named and why == "device" and seen.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
             return Source(path, path, 0, Held(b""))
         raise UnreadError(path, why)
 
@@ -131,6 +129,8 @@ class _Opening:
             raise unread(path, error) from None
         # a shell's `logs/*` names a pipe that nobody writes to, too; what the shell opened itself has its writer
         wait = _PATIENCE * 1000 if self._among_others and not path.startswith(_OF_SHELL) else None
+        import select
+
         writer = select.poll()
         writer.register(stream, select.POLLIN)
         if not writer.poll(wait):

@@ -10,7 +10,6 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from slurmdoctor.model import Reason, UserError, reason
@@ -68,7 +67,7 @@ class UnreadError(UserError):
 def unread(path: str, error: OSError) -> UnreadError:
     """The system's error as one of ours."""
     why = _OF_ERRNO.get(error.errno, "broken")
-    if why == "missing" and Path(path).is_symlink():
+    if why == "missing" and os.path.islink(path):  # noqa: PTH114
         why = "dangling"
     return UnreadError(path, why, error.strerror or str(error))
 

@@ -7,10 +7,10 @@ program's text as well. What is kept is read back by its types, so that odd cont
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache as once
-from pathlib import Path
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge import paths
-from slurmdoctor.knowledge.paths import data_of, names
+from slurmdoctor.knowledge.paths import APath, data_of, names
 from slurmdoctor.matching import bounded, get as usercache_get, lazily, name_for, put as usercache_put
 from slurmdoctor.model import (
     Cause,
@@ -46,15 +46,15 @@ _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process."""
 _one_at_a_time = RLock()
 """msgspec crashes where two threads learn a type for the first time."""
-_latest: dict[tuple[Path, ...], Knowledge] = {}
+_latest: dict[tuple[APath, ...], Knowledge] = {}
 """What these folders held when they were last loaded."""
 FRESH = 1.0
 """Seconds in which rule files are not looked at again."""
-_current: dict[tuple[tuple[Path, ...], tuple[str, ...]], tuple[float, Knowledge]] = {}
+_current: dict[tuple[tuple[APath, ...], tuple[str, ...]], tuple[float, Knowledge]] = {}
 """When it was looked at, and what it was."""
 
 
-def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) -> Knowledge:
+def load(folders: Sequence[APath], *, cache: bool = True, examples: bool = True) -> Knowledge:
     """The knowledge in these folders. Raises a RuleError that lists all mistakes, where there are any.
 
     The first folder is ours; later ones add to it, override it, or silence parts of it. A diagnosis does without the
@@ -64,7 +64,7 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
         return _load(folders, cache, examples)
 
 
-def _load(folders: Sequence[Path], cache: bool, examples: bool) -> Knowledge:
+def _load(folders: Sequence[APath], cache: bool, examples: bool) -> Knowledge:
     key = cache_key(folders) if cache else None
     found = key and (_loaded.get((key, examples)) or kept(key, examples))
     if not found:
@@ -79,7 +79,7 @@ def _load(folders: Sequence[Path], cache: bool, examples: bool) -> Knowledge:
     return found
 
 
-def current(extra: Iterable[Path] = ()) -> Knowledge:
+def current(extra: Iterable[APath] = ()) -> Knowledge:
     """The knowledge in the usual folders and these, without the examples, as the files are or were `FRESH` seconds ago.
 
     Who diagnoses one job after the other in one process need not open a hundred files for each.
@@ -101,12 +101,12 @@ def announce(around: Callable[[], AbstractContextManager[object]]) -> None:
     _around = around
 
 
-def loaded(folders: Sequence[Path]) -> Knowledge:
+def loaded(folders: Sequence[APath]) -> Knowledge:
     """The same as `load` gave last, whatever has happened to the files since."""
     return _latest.get(tuple(folders)) or load(folders, examples=False)
 
 
-def _read(folders: Sequence[Path]) -> Knowledge:
+def _read(folders: Sequence[APath]) -> Knowledge:
     from slurmdoctor.knowledge.rule_reader import read  # imports yaml, which kept rules spare us
 
     found = read(folders)
@@ -129,19 +129,19 @@ def _beginnings(pattern: str) -> str:
 
 _KINDS = (Knowledge, Cause, Rule, Derived, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
 _SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = os.path.realpath(__file__).rsplit("/", 2)[0]
 _MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")
 """What makes knowledge of rule files."""
 
 
-def cache_key(folders: Sequence[Path]) -> str | None:
+def cache_key(folders: Sequence[APath]) -> str | None:
     """What the rules depend on; None where a file cannot be looked at, or is none."""
     parts = [__version__, _SHAPE]
     try:
         for folder in folders:
             parts += ["", *_texts(folder)]
-            if folder == _PACKAGE.parents[1] / "rules":
-                parts += [part for name in _MADE_BY for part in _texts(_PACKAGE / name, ".py")]
+            if os.fspath(folder) == f"{_PACKAGE.removesuffix('src/slurmdoctor')}rules":
+                parts += [part for name in _MADE_BY for part in _texts(f"{_PACKAGE}/{name}", ".py")]
     except OSError:
         return None
     return name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
@@ -179,11 +179,15 @@ def _file(key: str, examples: bool) -> str:
     return f"{key}.{'rules' if examples else 'bare'}"
 
 
-def _texts(folder: Path, suffix: str = "") -> Iterator[str]:
+def _texts(folder: APath, suffix: str = "") -> Iterator[str]:
     """Name, length and checksum of each rule file, or of each file with this suffix."""
-    for name in sorted(map(str, folder.glob(f"*{suffix}"))) if suffix and folder.is_dir() else names(folder):
+    top = os.fspath(folder)
+    files = names(top)
+    if suffix and os.path.isdir(top):  # noqa: PTH112
+        files = [f"{top}/{name}" for name in sorted(os.listdir(top)) if name.endswith(suffix)]  # noqa: PTH208
+    for name in files:
         data = data_of(name)
-        yield f"{name[len(str(folder)) :]}\0{len(data)}\0{crc32(data):x}"
+        yield f"{name[len(top) :]}\0{len(data)}\0{crc32(data):x}"
 
 
 # ── by name ──────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,7 @@
-"""Where rule files lie: ours, the site's, the user's, and those named on the command line."""
+"""Where rule files lie: ours, the site's, the user's, and those named on the command line.
+
+Paths are texts here: a start does not wait for `pathlib`, which takes a fortieth of it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from slurmdoctor.model import UserError
 
-SITE = Path("/etc/slurmdoctor/rules.d")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APath: TypeAlias = "str | os.PathLike[str]"
+SITE = "/etc/slurmdoctor/rules.d"
 VARIABLE = "SLURMDOCTOR_RULES"
 LINT = "lint"
 """The folder of checks of batch scripts: another format (`slurmdoctor.slurm.script.checks`)."""
@@ -24,24 +31,24 @@ _MOST = 50_000
 _DEEPEST = 20
 
 
-def builtin() -> Path:
+def builtin() -> str:
     """Our own rules: inside the wheel, or beside `src` in a clone (an editable install has no copy)."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "rules", package.parents[1] / "rules"):
-        if (folder / "formats.yaml").is_file():
+    package = os.path.realpath(__file__).rsplit("/", 2)[0]
+    for folder in (f"{package}/rules", f"{package.rsplit('/', 2)[0]}/rules"):
+        if os.path.isfile(f"{folder}/formats.yaml"):  # noqa: PTH113
             return folder
     raise UserError("slurmdoctor's own rules are missing", "install slurmdoctor again, as you did the first time")
 
 
-def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
+def folders(extra: Iterable[APath] = ()) -> tuple[str, ...]:
     """All rule folders in the order of reading: what comes later overrides what came before."""
     found = [builtin(), *(folder for folder in (SITE, _user()) if os.path.isdir(folder))]  # noqa: PTH112 - never raises
     for name in os.environ.get(VARIABLE, "").split(os.pathsep):
         if name:
-            found.append(_named(Path(name).expanduser(), f"{VARIABLE} names"))
-    for path in map(Path, extra):
+            found.append(_named(os.path.expanduser(name), f"{VARIABLE} names"))  # noqa: PTH111
+    for path in [os.fspath(one) for one in extra]:
         found.append(_named(path, "--rules names"))
-        if not files(path):
+        if not names(path):
             raise UserError(f"--rules names {path}, which holds no rule file", "name a .yaml file, or their folder")
     return tuple(dict.fromkeys(found))
 
@@ -52,18 +59,20 @@ def named_by() -> tuple[str, ...]:
         here = os.getcwd()  # noqa: PTH109 - a path may be relative
     except OSError:
         here = ""
-    return (str(SITE), here, *(os.environ.get(name, "") for name in (VARIABLE, "XDG_CONFIG_HOME", "HOME")))
+    return (SITE, here, *(os.environ.get(name, "") for name in (VARIABLE, "XDG_CONFIG_HOME", "HOME")))
 
 
-def files(folder: Path) -> list[Path]:
+def files(folder: APath) -> list[Path]:
     """The rule files of a folder, in a fixed order. A path to a file gives that file."""
+    from pathlib import Path
+
     return [Path(name) for name in names(folder)]
 
 
-def names(folder: Path) -> list[str]:
-    """The same as text: at every start all are looked at, and paths are slow to make."""
-    top = str(folder)
-    if folder.is_file():
+def names(folder: APath) -> list[str]:
+    """The same as texts: at every start all are looked at."""
+    top = os.fspath(folder)
+    if os.path.isfile(top):  # noqa: PTH113
         return [top]
     found = []
     left = _MOST
@@ -82,7 +91,7 @@ def names(folder: Path) -> list[str]:
     return sorted(found, key=lambda name: name.split("/"))
 
 
-def data_of(path: str | Path) -> bytes:
+def data_of(path: APath) -> bytes:
     """A rule file's bytes. Raises OSError, also for what is no regular file or larger than one."""
     # a pipe would be waited for, a device read without end
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -95,16 +104,16 @@ def data_of(path: str | Path) -> bytes:
         return file.read()
 
 
-def doubts(folders: Iterable[Path]) -> list[str]:
+def doubts(folders: Iterable[APath]) -> list[str]:
     """Sentences on rule files that another user could have written, or could change."""
     found = []
     for folder in folders:
         if folder == builtin():
             continue
         try:
-            owners = {0, os.geteuid(), folder.stat().st_uid}
-            for path in dict.fromkeys([folder, *files(folder)]):
-                seen = path.stat()
+            owners = {0, os.geteuid(), os.stat(folder).st_uid}  # noqa: PTH116
+            for path in dict.fromkeys([os.fspath(folder), *names(folder)]):
+                seen = os.stat(path)  # noqa: PTH116
                 if not stat.S_ISDIR(seen.st_mode) and not stat.S_ISREG(seen.st_mode):
                     continue  # it is not read
                 if seen.st_mode & stat.S_IWOTH:
@@ -116,14 +125,14 @@ def doubts(folders: Iterable[Path]) -> list[str]:
     return found
 
 
-def _user() -> Path:
+def _user() -> str:
     configured = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(configured) if configured.startswith("/") else Path(os.path.expanduser("~/.config"))  # noqa: PTH111
-    return base / "slurmdoctor" / "rules.d"
+    base = configured if configured.startswith("/") else os.path.expanduser("~/.config")  # noqa: PTH111
+    return f"{base}/slurmdoctor/rules.d"
 
 
-def _named(path: Path, who: str) -> Path:
+def _named(path: str, who: str) -> str:
     if not os.access(path, os.R_OK):
         state = "cannot be read" if os.path.lexists(path) else "is not there"
         raise UserError(f"{who} {path}, which {state}", "name a folder of rule files, or one file")
-    return path
+    return path.rstrip("/") or path

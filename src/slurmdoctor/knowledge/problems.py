@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from slurmdoctor.model import Frozen, UserError
 
@@ -60,9 +59,9 @@ class RuleError(UserError):
         return tuple(map(str, self.problems))
 
 
-def shown(path: Path) -> str:
+def shown(path: str | os.PathLike[str]) -> str:
     """The path as a person would type it: relative where it lies below the working folder."""
-    absolute = os.path.abspath(path)  # noqa: PTH100 - links stay as the user named them
+    absolute = os.path.abspath(os.fspath(path))  # noqa: PTH100 - links stay as the user named them
     try:
         here = os.getcwd()  # noqa: PTH109
     except OSError:  # the working folder is gone

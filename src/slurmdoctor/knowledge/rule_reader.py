@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
-from slurmdoctor.knowledge.paths import data_of, files
+from slurmdoctor.knowledge.paths import APath, data_of, files
 from slurmdoctor.knowledge.problems import READERS, Place, Problems, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.schema import (
     ADDITIONS,
@@ -68,7 +68,7 @@ class LoadedRules(Struct):
     problems: Problems
 
 
-def read(folders: Sequence[Path]) -> LoadedRules:
+def read(folders: Sequence[APath]) -> LoadedRules:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
     reading = _Reading()
     with suppress(TooManyProblemsError):
@@ -114,7 +114,8 @@ class _Reading:
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
         self._silenced: list[tuple[str, Place]] = []
 
-    def add(self, folder: Path, site: bool) -> None:
+    def add(self, name: APath, site: bool) -> None:
+        folder = Path(name)
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
         nodes = [(path, node) for path in files(folder) if (node := self._parsed(path)) is not None]
         for _, node in nodes:  # first what all may use

@@ -13,11 +13,11 @@ Limits: a word only says that its literals may stand there. Whoever gets one mus
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
@@ -171,6 +171,7 @@ def _commonness(text: bytes, length: int) -> float:
 
 @lru_cache(maxsize=2)
 def _weights(length: int) -> dict[bytes, float]:
-    usual = (Path(__file__).parent / "usual.txt").read_bytes().translate(DIGITS)
+    with open(f"{os.path.dirname(__file__)}/usual.txt", "rb") as file:  # noqa: PTH120, PTH123
+        usual = file.read().translate(DIGITS)
     counts = Counter(usual[i : i + length] for i in range(len(usual) - length + 1))
     return {piece: math.log(count + 1) for piece, count in counts.items()}

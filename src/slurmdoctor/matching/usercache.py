@@ -11,7 +11,7 @@ import contextlib
 import os
 import stat
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 try:
@@ -19,6 +19,9 @@ try:
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 READY = os.path.join(os.path.dirname(__file__), "ready")  # noqa: PTH118, PTH120 - a path is made at every start
 """What `hatch_build.py` made for the wheel, in files as the user's cache holds them."""
@@ -47,17 +50,18 @@ def put(name: str, data: bytes) -> None:
     folder = _folder(make=True)
     if folder is None:
         return
-    import tempfile  # slow to import, and needed only here
+    import tempfile  # slow to import, as pathlib, and needed only here
+    from pathlib import Path
 
     with contextlib.suppress(OSError):
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_check(data) + data)
-            Path(aside).replace(folder / name)
+            Path(aside).replace(f"{folder}/{name}")
         except OSError:
             Path(aside).unlink()
-        _sweep(folder, Path(name).suffix)
+        _sweep(Path(folder), Path(name).suffix)
 
 
 def _read(path: str, own: bool) -> bytes | None:
@@ -84,16 +88,18 @@ def _sweep(folder: Path, kind: str) -> None:
         file.unlink()
 
 
-def _folder(make: bool = False) -> Path | None:
+def _folder(make: bool = False) -> str | None:
     configured = os.environ.get("XDG_CACHE_HOME", "")
     base = configured if configured.startswith("/") else os.path.expanduser("~/.cache")  # noqa: PTH111 - never raises
     if not base.startswith("/"):
         return None
-    folder = Path(base, "slurmdoctor")
+    folder = f"{base}/slurmdoctor"
     try:
         if make:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder if _ours(folder.lstat()) and folder.is_dir() else None
+            os.makedirs(base, exist_ok=True)  # noqa: PTH103
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, mode=0o700)  # noqa: PTH102
+        return folder if _ours(os.lstat(folder)) and os.path.isdir(folder) else None  # noqa: PTH112
     except OSError:
         return None
 

@@ -7,7 +7,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from slurmdoctor.matching import compiled
+from slurmdoctor.matching import apart, search
 from slurmdoctor.model import (
     EXIT_CODE,
     Cascade,
@@ -182,7 +182,12 @@ def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
 def _telling(text: str, rule_id: str, cause: Cause) -> tuple[int, int] | None:
     """From where to where its rule takes a text."""
     rule = next((rule for rule in cause.rules if rule.id == rule_id), None)
-    found = compiled(rule.regex).search(text) if rule is not None else None
+    if rule is None:
+        return None
+    try:
+        found = search(apart(rule.regex), text, rule.of_site)
+    except TimeoutError:
+        return None
     return found.span() if found else None
 
 

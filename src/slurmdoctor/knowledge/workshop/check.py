@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
-from slurmdoctor.knowledge.paths import builtin, data_of, files
+from slurmdoctor.knowledge.paths import APath, builtin, data_of, files
 from slurmdoctor.knowledge.problems import (
     Place,
     Problem,
@@ -53,7 +53,7 @@ class Checked(NamedTuple):
     """What works and should still be changed."""
 
 
-def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> Checked:
+def check_paths(paths: Sequence[Path], folders: Sequence[APath]) -> Checked:
     """These files, and what is wrong with them, read beside the folders that are in use."""
     ours = builtin()
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
@@ -249,7 +249,7 @@ def render(problem: Problem, label: str = "") -> str:
 
 def _line(file: str, number: int) -> str | None:
     try:
-        lines = data_of(Path(file)).decode("utf-8", "replace").splitlines()
+        lines = data_of(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
     line = lines[number - 1] if 0 < number <= len(lines) else None

@@ -113,7 +113,9 @@ def programs() -> Programs:
 
 
 def _table(name: str) -> dict[str, Any]:
+    from pathlib import Path
+
     import yaml  # here: hardly any diagnosis has a script
 
-    table: dict[str, Any] = yaml.safe_load((builtin() / LINT / name).read_text(encoding="utf-8"))
+    table: dict[str, Any] = yaml.safe_load(Path(builtin(), LINT, name).read_text(encoding="utf-8"))
     return table
