@@ -23,7 +23,7 @@ from slurmdoctor.knowledge import builtin, load, text
 from slurmdoctor.knowledge.workshop.proof import slowest
 from slurmdoctor.matching import patterns
 from slurmdoctor.matching.patterns import LAZY, apart, captures
-from slurmdoctor.model import Text
+from slurmdoctor.model import LineFormat, Text
 
 PACKAGE = Path(slurmdoctor.__file__).parent
 MAKERS, ASKS = (
@@ -230,8 +230,12 @@ def test_a_linear_pattern_is_left_alone(pattern: str) -> None:
     assert slowest(pattern) is None
 
 
-@pytest.mark.parametrize("entry", [one for one in load((builtin(),)).texts if one.literals], ids=lambda one: one.id)
-def test_a_text_needs_one_of_its_literals(entry: Text) -> None:
+KNOWN = load((builtin(),))
+ENTRIES: tuple[Text | LineFormat, ...] = (*KNOWN.texts, *KNOWN.formats, *KNOWN.paths)
+
+
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.literals], ids=lambda one: one.id)
+def test_a_text_or_label_needs_one_of_its_literals(entry: Text | LineFormat) -> None:
     """Its pattern is not even compiled for a text without them."""
     for sample in entry.samples:
         line = str(sample["line"])
@@ -240,8 +244,9 @@ def test_a_text_needs_one_of_its_literals(entry: Text) -> None:
             spoilt = spoilt.replace(literal, literal[:-1] + "\x7f")
         assert spoilt != line
         assert regex.search(entry.pattern, spoilt) is None
-        assert text(entry.id).search(spoilt) is None
-        assert text(entry.id).search(line) is not None
+        if isinstance(entry, Text):
+            assert text(entry.id).search(spoilt) is None
+            assert text(entry.id).search(line) is not None
 
 
 def test_a_sites_pattern_and_a_long_line_are_searched_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

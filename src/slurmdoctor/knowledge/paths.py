@@ -95,13 +95,18 @@ def data_of(path: APath) -> bytes:
     """A rule file's bytes. Raises OSError, also for what is no regular file or larger than one."""
     # a pipe would be waited for, a device read without end
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    with os.fdopen(handle, "rb", buffering=0) as file:
+    try:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         if seen.st_size > LARGEST:
             raise OSError(errno.EFBIG, f"it is larger than {LARGEST:,} bytes", str(path))
-        return file.read()
+        data = b""
+        while more := os.read(handle, seen.st_size + 1):
+            data += more
+        return data
+    finally:
+        os.close(handle)
 
 
 def doubts(folders: Iterable[APath]) -> list[str]:

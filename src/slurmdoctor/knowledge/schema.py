@@ -391,7 +391,7 @@ def _reader(kept: Any) -> Reader:
 def _keys(made: type[Struct], *without: str, optional: str = "", literals: int = 4, **own: Reader) -> dict[str, Field]:
     """The fields of a type as keys of a file, but for those that no file gives; `match` and `no_match` are its `examples`."""
     own["literals"] = list_of(literal(literals))
-    kept = [one for one in fields(made) if one.name not in without]
+    kept = [one for one in fields(made) if one.name not in (*without, "of_site")]
     has_examples = any(one.name == "match" for one in kept)
     keys: dict[str, Field] = {}
     for one in kept:
@@ -406,8 +406,8 @@ def _keys(made: type[Struct], *without: str, optional: str = "", literals: int =
 RULES = EntryKind("a rule", _keys(Rule, "cause", optional="role", literals=6), dict)
 """Its values are kept as they are: what a rule does not say is then taken from its cause."""
 DERIVATIONS = EntryKind("a derived name", _keys(Derived, id=typed(Name), value=expression), Derived)
-FIXES = EntryKind("a fix", _keys(Fix, "of_site"), Fix)
-_LABEL = _keys(LineFormat, "begins")
+FIXES = EntryKind("a fix", _keys(Fix), Fix)
+_LABEL = _keys(LineFormat, "begins", literals=2)
 TABLES: Mapping[str, EntryKind] = {
     "fragments": EntryKind("a fragment", _keys(Fragment, id=typed(Name)), Fragment),
     "formats": EntryKind("a format", _LABEL, LineFormat),

@@ -140,12 +140,18 @@ class LineFormat(Packed):
     its writers apart by its groups, unless it has a time or a level."""
     begins: str = ""
     """The usual characters with which a text may begin that has it; empty where that is not known."""
+    literals: tuple[str, ...] = ()
+    """Where there are any, one of them stands in each text that has it: its pattern is not even compiled for others."""
 
     USUAL: ClassVar[str] = "\t" + "".join(map(chr, range(32, 127)))
 
     def may_begin(self, text: str) -> bool:
         """Whether a text's first character leaves it open that it begins with this: most are ruled out by that alone."""
         return not self.begins or text[:1] not in self.USUAL or text[:1] in self.begins
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether its literals leave it open that a text has it."""
+        return not self.literals or any(literal in text for literal in self.literals)
 
     @property
     def groups(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from slurmdoctor.knowledge import text
 from slurmdoctor.matching import apart, bounded, compiled, lazy, named, spans, unnamed
 from slurmdoctor.model import ASSUMED_YEAR, Knowledge, LineFormat, Origin, SourceFormat, is_rank, number, zone_of
 from slurmdoctor.search import DIGITS, WriterKey, digits_matter, shape_of, tag_pattern
+
+if TYPE_CHECKING:
+    import regex
 
 _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -149,7 +152,7 @@ class LabelReader:
                 continue
             if form.lock and "writer" not in form.groups and not head.first_on_its_line(source or _UNKNOWN):
                 continue
-            if matched := compiled(apart(form.pattern)).match(rest):
+            if matched := _match(form, rest):
                 return form, spans(matched), matched.end()
         return None
 
@@ -282,9 +285,13 @@ def _zone(sample: str) -> int | None:
     return farthest if farthest or 2 * len(named) >= len(_YEAR.findall(sample)) else None
 
 
+def _match(form: LineFormat, text: str) -> regex.Match[str] | None:
+    return compiled(apart(form.pattern)).match(text) if form.may_be_in(text) else None
+
+
 def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
     """What stands behind a collector's stamp; None where there is none."""
-    found = (compiled(apart(form.pattern)).match(line) for form in stamps if form.may_begin(line))
+    found = (_match(form, line) for form in stamps if form.may_begin(line))
     return next((line[one.end() :] for one in found if one), None)
 
 
@@ -300,8 +307,7 @@ def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
 
 def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
     """Whether enough lines of a sample carry a label; `lines` are those that can."""
-    match = compiled(apart(form.pattern)).match
-    matched = [found for line in lines if (found := match(line))]
+    matched = [found for line in lines if (found := _match(form, line))]
     few = total <= 2 and len(matched) == total
     if not matched or (len(matched) < max(2, form.lock * total) and not few):
         proofs = [proof for found in matched if (proof := _BEHIND.match(found.string, found.end()))]

@@ -113,7 +113,7 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
 def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:
     """What a file's path names of the process that wrote it: rank, local_rank, task, node, attempt."""
     for form in patterns:
-        found = compiled(apart(form.pattern)).search(path)
+        found = compiled(apart(form.pattern)).search(path) if form.may_be_in(path) else None
         if found is not None:
             return named(found)
     return {}

@@ -109,13 +109,13 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
         found.append(Matcher(target, name, tuple(literals), keep, any_digits or pattern in sensitive))
 
     for rule in (rule for rule in knowledge.rules if rule.applies_to != "message" and not rule.by_wording):
-        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
+        add(rule, rule.id, map(str.encode, rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
             keep = _KEEP_ATTEMPTS if signal.kind in ("attempt", "start") else KEEP
-            add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex)
+            add(signal, signal.id, map(str.encode, signal.literals), keep, signal.regex)
     for form in knowledge.exit_reports:
-        add(form, form.id, (x.encode() for x in form.literals), KEEP_LIST, form.pattern)
+        add(form, form.id, map(str.encode, form.literals), KEEP_LIST, form.pattern)
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", sought(), _KEEP_STATUS)

@@ -30,8 +30,8 @@ class Literals:
         for number, matcher in enumerate(matchers):
             for literal in matcher.literals:
                 self._users.setdefault(literal, []).append(number)
-        with_digits = (x for x in self._users if x.translate(DIGITS) != x or b"0" in x)
-        self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
+        shapes = b"\0".join(self._users).translate(DIGITS).split(b"\0")
+        self._with_digits = sorted({shape for shape in shapes if b"0" in shape})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals)
