@@ -237,6 +237,12 @@ def test_no_files_are_no_jobs() -> None:
     assert split_jobs([], blind) == ()
 
 
+def test_a_path_without_a_number_names_no_job() -> None:
+    """So that a diagnosis of one log need not ask."""
+    for path in ("logs/train.out", "torchelastic_a/none_abcdefgh/attempt/x.log", "hs_err_pid.log", "worker.log.gz"):
+        assert split_jobs([path], together=True) == (JobFiles(files=(path,)),)
+
+
 def test_ten_thousand_files_are_told_apart_without_a_look() -> None:
     found = split_jobs([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)
     assert len(found) == 10_000

@@ -255,6 +255,8 @@ def split(
 def _told_apart(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
     """The one job that the files are read as; a note where they are of several, or may be."""
     files = [source.path for source in sources if source.path is not None]
+    if len(files) == 1 and not any(map(str.isdigit, files[0])):
+        return JobFiles(files=tuple(files)), ()  # without a number it names no job
     names = [source.name for source in sources] if not files and len(sources) > 1 else []
     found = split(files or names, None if files else {}, together=True) if files or names else ()
     if len(found) > 1:
