@@ -17,7 +17,6 @@ import ast
 import math
 import operator
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -216,6 +215,8 @@ def as_argument(text: str) -> str | None:
     """A text as one argument of a shell's command; None where a command in backquotes cannot hold it."""
     if _PLAIN_ARGUMENT.fullmatch(text):
         return text
+    import shlex  # here: few fixes put a value into a command
+
     return None if "`" in text else shlex.quote(text)
 
 

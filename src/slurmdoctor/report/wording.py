@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -248,6 +247,8 @@ def other_record(diagnosis: Diagnosis) -> str | None:
         return None
     job = str(diagnosis.facts.get("batch_job") or "")
     job = job if re.fullmatch(r"[\w.\[\]-]{1,60}", job) else "JOBID"
+    import shlex  # here: few reports name a command
+
     return f"{command} {shlex.quote(job)}"
 
 

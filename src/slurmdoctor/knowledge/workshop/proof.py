@@ -371,7 +371,8 @@ LIMIT = 0.02
 _MEASURABLE = LIMIT / 20
 _GROWTH = 9
 """What the longer line costs: four times as much where a pattern is linear, sixteen times where it is quadratic."""
-_REPEATS = 3
+_REPEATS = 8
+"""Tries of which each must be slow: on a busy machine three in a row were, of patterns that are fast."""
 _MANY = 16
 Ask = Callable[[str, float], object]
 """(line, seconds) -> what a pattern finds in the line; TimeoutError where it takes longer."""
