@@ -77,12 +77,6 @@ def test_stdout_and_stderr_as_two_files_change_nothing(tmp_path_factory: pytest.
     assert verdict([folder]) == (job.cause, job.root)
 
 
-def test_a_folder_a_file_and_text_say_the_same(tmp_path: Path) -> None:
-    text = written(speak(Job()))
-    (tmp_path / "job.log").write_text(text)
-    assert verdict(text) == verdict([tmp_path]) == verdict([tmp_path / "job.log"])
-
-
 def test_of_two_dozen_ranks_that_raise_in_turns_the_traceback_of_the_one_that_differs_is_read() -> None:
     job = Job(ranks=24, root=12, cause="python-error", victim="gloo", delay=3.0, seed=0, repeats=4)
     assert verdict(written(interleave(speak(job), 443))) == ("python-error", 12)

@@ -88,10 +88,6 @@ def test_lines_keep_the_numbers_of_the_paste() -> None:
     assert found.first_failure.text.endswith("79.11 GiB")
 
 
-def test_no_paste_no_note() -> None:
-    assert diagnose(LOG + "\n").coverage.notes == ()
-
-
 NO_PASTES = {
     "megatron's own quotation marks": "> building train, validation, and test datasets ...\n> finished\n" + LOG,
     "srun's labels": "\n".join(f"{n}: step {n}" for n in range(8)),

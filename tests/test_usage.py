@@ -26,6 +26,8 @@ WRONG = {
     "--hlep": ("--hlep", "--help"),
     "diagnose --formt json": ("--formt", "--format", "`slurmdoctor diagnose --help` shows how"),
     "diagnose --json": ("--json", "did you mean --format json?"),
+    "diagnose job.log --beside-log": ("--beside-log needs a job's id",),
+    "diagnose --job 1 --beside-log -o x.txt": ("two places",),
     "diagnose -j 2": ("-j", "`slurmdoctor diagnose --help` shows how"),
     "diagnose --format jsno": ("--format", "jsno", "json"),
     "diagnose --format": ("--format",),

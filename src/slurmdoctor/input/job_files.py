@@ -372,19 +372,14 @@ def ends_of(path: str) -> tuple[str, str]:
     if not os.path.isfile(path):  # noqa: PTH113 - a pipe is not even opened: what its writer has sent would be lost
         return "", ""
     try:
-        number = open_regular(path)
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+            number = file.fileno()
+            size, head = os.fstat(number).st_size, os.pread(number, HEAD, 0)
+            kind = kind_of(head)
+            if kind not in (None, "binary", "hole"):
+                stream = decoded(str(kind), piped(path, file.read), path)
+                return stream.read1(HEAD)[:HEAD].decode("utf-8", "replace"), ""
+            end = os.pread(number, END, max(size - END, HEAD)) if size > HEAD else b""
+            return head.decode("utf-8", "replace"), end.decode("utf-8", "replace")
     except (OSError, ValueError, UnreadError):
         return "", ""
-    try:
-        status = os.fstat(number)
-        head = os.pread(number, HEAD, 0)
-        kind = kind_of(head)
-        if kind not in (None, "binary", "hole"):
-            stream = decoded(str(kind), piped(path, lambda size: os.read(number, size)), path)
-            return stream.read1(HEAD)[:HEAD].decode("utf-8", "replace"), ""
-        end = os.pread(number, END, max(status.st_size - END, HEAD)) if status.st_size > HEAD else b""
-        return head.decode("utf-8", "replace"), end.decode("utf-8", "replace")
-    except (OSError, UnreadError):
-        return "", ""
-    finally:
-        os.close(number)
