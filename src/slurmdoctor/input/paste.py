@@ -36,11 +36,6 @@ class Undone(Frozen):
     numbers: tuple[int, ...] = ()
     """For each line of `text`, its number in what was pasted."""
 
-    @property
-    def note(self) -> str:
-        """For the coverage: what was undone, in a sentence."""
-        return f"read as a paste: {', '.join(self.done)}" if self.done else ""
-
 
 def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
     """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
@@ -55,7 +50,7 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
     unwrapped = Text.source(undone.text, source.name)
     unwrapped.path, unwrapped.numbers, unwrapped.lines_above = source.path, undone.numbers, source.lines_above
     unwrapped.fault = source.fault
-    return [unwrapped], undone.note
+    return [unwrapped], f"read as a paste: {', '.join(undone.done)}"
 
 
 def undo(text: str, knowledge: Knowledge) -> Undone:
