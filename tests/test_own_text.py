@@ -195,9 +195,7 @@ def test_what_is_left_out_is_counted_in_the_file_and_not_in_the_verdict(folder: 
     log.write_text(OOM + KEY)
     whole = diagnose([str(log)])
     own = diagnose([str(log)], begins={str(log): len(OOM)})
-    assert (whole.cause and whole.cause.id, own.cause and own.cause.id) == ("cuda-oom", "python-error")
-    assert own.first_failure is not None
-    assert own.first_failure.line == 4
+    assert (whole.cause.id, own.cause.id, own.first_failure.line) == ("cuda-oom", "python-error", 4)
     assert own.coverage.lines == 2
     assert own.coverage.notes == ("skipped the output of an earlier run: lines 1-2",)
     assert diagnose([str(log)], begins={str(log): 1 << 40}).verdict == "unknown"
@@ -222,15 +220,8 @@ def test_the_search_for_slurms_lines_has_an_end(folder: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"files": 1, "lines": 1}, "1 line"),
-        ({"files": 1, "lines": 0}, "0 lines"),
-        ({"files": 1, "lines": 512}, "lines 1-512"),
-        ({"files": 3, "lines": 1204}, "1,204 lines in 3 files"),
-        ({"files": 2, "lines": None}, "3.1 GB in 2 files"),
-    ],
+    ("files", "lines", "words"), [(3, 1204, "1,204 lines in 3 files"), (2, None, "3.1 GB in 2 files")]
 )
-def test_the_note(values: dict[str, int | None], words: str) -> None:
-    said = sentence(reason("earlier-run", bytes=3_100_000_000, **values))
+def test_the_note(files: int, lines: int | None, words: str) -> None:
+    said = sentence(reason("earlier-run", bytes=3_100_000_000, files=files, lines=lines))
     assert said == f"skipped the output of an earlier run: {words}"

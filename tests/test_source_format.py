@@ -6,8 +6,7 @@ import pytest
 
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ASSUMED_YEAR, Hit, Line, Origin, SearchResult, SourceFormat
-from slurmdoctor.ranks.excerpts import Excerpts
+from slurmdoctor.model import ASSUMED_YEAR, Origin
 from slurmdoctor.ranks.labels import LabelReader, learn, learn_formats
 
 LABELS = LabelReader(load([builtin()]).formats)
@@ -117,26 +116,3 @@ def test_the_year_may_come_from_any_file_of_the_job() -> None:
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────
-
-
-def lines_of(content: str) -> Excerpts:
-    one = source(content)
-    found = SearchResult((), (([0, 8], [0, 2]),), lambda line: [])
-    return Excerpts([source("first\n"), one], found, LABELS, [SourceFormat(), SourceFormat(frozenset({"srun-label"}))])
-
-
-def test_a_line_is_read_from_its_offset_to_its_end() -> None:
-    lines = lines_of("1: a\n2: b\r\n3: c\rpart\n4: d")
-    assert lines.at(1, 0) == Line(1, 0, 5, "1: a", "a", Origin(rank=1), b"1:", len("first\n"))
-    assert (lines.at(1, 5).raw, lines.at(1, 5).end) == ("2: b", 11)
-    assert (lines.at(1, 11).raw, lines.at(1, 11).end) == ("3: c", 16)
-    assert (lines.at(1, 16).raw, lines.at(1, 16).end) == ("part", 21)
-    assert (lines.at(1, 21).raw, lines.at(1, 21).end) == ("4: d", 26)
-
-
-def test_places_are_counted_over_all_sources() -> None:
-    lines = lines_of("1: a\n")
-    assert (lines.order(0, 3), lines.order(1, 3)) == (3, 9)
-    assert lines.at(1, 0).hit == Hit(1, 0, "a", "1: a")
-    assert lines.text(1, 1, 3) == b": a"
-    assert (lines.writer(1, b"1:"), lines.writer(1, b"")) == (Origin(rank=1), None)
