@@ -38,15 +38,10 @@ def advice(found: Diagnosis) -> str:
 )
 def test_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str, exit_class: str, says: str) -> None:
     found = diagnose(STEPS, exit_status=status)
-    assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == (cause, "low")
     assert found.exit.exit_class == exit_class
     assert found.exit.how
     assert says in advice(found)
-
-
-def test_a_status_of_zero_is_no_failure() -> None:
-    assert diagnose(STEPS, exit_status=0).verdict == "no-failure"
 
 
 def test_an_exit_that_the_log_shows_stays() -> None:
@@ -69,9 +64,7 @@ def test_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: 
     found = diagnose(
         STEPS + f"srun: error: node08: task 12: {killed}\n{after}srun: error: node07: tasks 0-7: Terminated\n"
     )
-    assert found.cause is not None
     assert found.cause.id == "killed"
-    assert found.first_failure is not None
     assert found.first_failure.rank == 12
     assert "memory" in found.fixes[0].do
     assert "node08" in found.fixes[0].do
@@ -112,7 +105,6 @@ def test_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
         for n in range(1, 8)
     )
     found = diagnose("world_size=8\n" + waits + "srun: error: node01: tasks 1-7: Aborted (core dumped)\n")
-    assert found.first_failure is not None
     assert found.first_failure.rank == 0
     assert found.exit.signal is None
 

@@ -51,9 +51,7 @@ def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: P
     log = tmp_path / "job.log"
     log.write_text("".join([*lines[:2000], OOM, *lines[2000:]]))
     found = diagnose(log)
-    assert found.cause is not None
     assert found.cause.id == "cuda-oom"
-    assert found.first_failure is not None
     assert found.first_failure.line == 2001
 
 

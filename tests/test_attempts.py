@@ -271,8 +271,8 @@ def test_what_several_processes_print_as_they_begin_is_no_sign_where_it_stands_t
     assert cut(error(100), error(9000), marks=several).last == (0, END)
 
 
-def ended(order: int, task: int = 0, node: str = "n1", **more: Any) -> ExitReport:
-    return report(1, task, at=order, kind="step", node=node, tasks=(task,), **more)
+def ended(order: int, task: int = 0, node: str = "n1") -> ExitReport:
+    return report(1, task, at=order, kind="step", node=node, tasks=(task,))
 
 
 def test_a_task_that_ends_twice_ended_in_two_steps() -> None:

@@ -55,13 +55,6 @@ def test_ranks_of_a_group_with_uneven_steps_between_them_lack_nobody() -> None:
     assert found.reasons[0].startswith("all 5 ranks entered SeqNum 5")
 
 
-def test_whole_hours_between_two_clocks_are_a_zone_and_no_silence() -> None:
-    end = "slurmstepd: error: *** JOB 4711 ON cn01 CANCELLED AT 2026-11-27T12:00:08 DUE TO TIME LIMIT ***"
-    found = judged("2026-11-27 10:00:00,000 INFO starting", "2026-11-27 10:00:05,000 INFO loading the model", end)
-    assert found.cause.id == "time-limit"
-    assert "silent" not in found.facts
-
-
 @pytest.mark.parametrize(
     ("lines", "cause"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import case, event, incident, report, timeline
+from builders import case, event, incident, timeline
 from slurmdoctor.infer.evidence import choose_evidence
 from slurmdoctor.model import CollectiveStatus, Event, Finding, Incident, Origin, Suspicion, reason
 
@@ -18,32 +18,6 @@ def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -
 
 def places(found: list[Event]) -> list[int]:
     return [one.hit.offset for one in found]
-
-
-def test_the_roots_lines_come_first_then_its_proofs_then_three_victims() -> None:
-    main, more = event("gpu-fault", at=10, rank=3), event("gpu-fault", at=11, rank=3)
-    proofs = tuple(
-        event("gpu-fault", role=role, at=at) for at, role in ((20, "confirmation"), (21, "hint"), (22, "root"))
-    )
-    others = (
-        event("gpu-fault", role="cascade", at=18),
-        event("gpu-fault", role="either", at=19),
-        event("cuda-error", at=17),
-    )
-    victims = tuple(incident("peer-lost", role="cascade", at=at) for at in (30, 31, 32, 33))
-    root = Incident(main, (more, main))
-    assert places(chosen(root, (*others, *proofs), cascade=victims)) == [10, 11, 20, 21, 30, 31, 32]
-    assert places(chosen(None, proofs, cascade=victims)) == [30, 31, 32]
-    assert places(chosen(root, (*others, proofs[2]))) == [10, 11, 22]
-
-
-def test_one_more_incident_of_the_cause_is_shown_where_it_is_the_same_ranks_or_a_report() -> None:
-    root = incident("gpu-fault", at=10, rank=3)
-    own, other = incident("gpu-fault", at=20, rank=3), incident("gpu-fault", at=15, rank=4)
-    reported = incident("gpu-fault", at=25, rank=5, report=report("Killed", 5))
-    assert places(chosen(root, same=(other, own, reported), rank=3)) == [10, 20]
-    assert places(chosen(root, same=(other, reported, own), rank=3)) == [10, 25]
-    assert places(chosen(root, same=(other,), rank=3)) == [10]
 
 
 def test_a_line_is_shown_once_and_eight_are_enough() -> None:

@@ -5,96 +5,57 @@ from __future__ import annotations
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord, expand, expand_nodes, from_code, from_sacct, from_words, ranges
+from slurmdoctor.model import JobRecord, ProcessExit, expand, expand_nodes, from_code, from_sacct, from_words, ranges
 from slurmdoctor.readers.tracebacks import from_handler
 from slurmdoctor.report.wording import ending, exit_words, headline, meaning_of, meaning_of as sentence, retry
 from slurmdoctor.slurm import jobinfo
 
-
-@pytest.mark.parametrize(
-    ("code", "signal", "exit_class"),
-    [
-        (0, None, "ok"),
-        (1, None, "python-error"),
-        (2, None, "usage-error"),
-        (126, None, "not-executable"),
-        (127, None, "not-found"),
-        (130, "SIGINT", "interrupted"),
-        (134, "SIGABRT", "abort"),
-        (-6, "SIGABRT", "abort"),
-        (135, "SIGBUS", "bus-error"),
-        (137, "SIGKILL", "killed"),
-        (-9, "SIGKILL", "killed"),
-        (139, "SIGSEGV", "segfault"),
-        (143, "SIGTERM", "terminated"),
-        (-15, "SIGTERM", "terminated"),
-        (253, None, "oom-killed"),
-        (3, None, "other"),
-    ],
-)
-def test_codes_mean_what_shells_and_torchrun_mean(code: int, signal: str | None, exit_class: str) -> None:
-    death = from_code(code)
-    assert (death.signal, death.exit_class) == (signal, exit_class)
-
-
-@pytest.mark.parametrize("code", [9, 11, 13, 15, 250])
-def test_plain_codes_that_equal_a_signals_number_are_no_signals(code: int) -> None:
-    assert from_code(code).signal is None
-
-
-def test_137_minus_9_and_killed_are_one_thing() -> None:
-    deaths = [from_code(137), from_code(-9), from_words("Killed"), from_sacct("0:9")]
-    assert {(d.signal, d.exit_class) for d in deaths if d} == {("SIGKILL", "killed")}
+CODES = {
+    0: "ok", 1: "python-error", 2: "usage-error", 3: "other", 126: "not-executable", 127: "not-found", 253: "oom-killed",
+    **dict.fromkeys([9, 11, 13, 15, 250], "other"),
+}  # fmt: skip
+"""Plain codes; some merely equal a signal's number."""
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_class"),
+    ("end", "signal", "exit_class"),
     [
-        ("Exited with exit code 1", "python-error"),
-        ("Out Of Memory", "oom-killed"),
-        ("Segmentation fault (core dumped)", "segfault"),
-        ("Aborted (core dumped)", "abort"),
-        ("Terminated", "terminated"),
-        ("Bus error", "bus-error"),
-        ("Exited with exit code 143", "terminated"),
+        *((from_code(code), None, means) for code, means in CODES.items()),
+        (from_code(130), "SIGINT", "interrupted"),
+        (from_code(134), "SIGABRT", "abort"),
+        (from_code(-6), "SIGABRT", "abort"),
+        (from_code(135), "SIGBUS", "bus-error"),
+        (from_code(137), "SIGKILL", "killed"),
+        (from_code(-9), "SIGKILL", "killed"),
+        (from_code(139), "SIGSEGV", "segfault"),
+        (from_code(143), "SIGTERM", "terminated"),
+        (from_code(-15), "SIGTERM", "terminated"),
+        (from_words("Exited with exit code 1"), None, "python-error"),
+        (from_words("Exited with exit code 143"), "SIGTERM", "terminated"),
+        (from_words("Out Of Memory"), "SIGKILL", "oom-killed"),
+        (from_words("Segmentation fault (core dumped)"), "SIGSEGV", "segfault"),
+        (from_words("Aborted (core dumped)"), "SIGABRT", "abort"),
+        (from_words("Terminated"), "SIGTERM", "terminated"),
+        (from_words("Bus error"), "SIGBUS", "bus-error"),
+        (from_words("Killed"), "SIGKILL", "killed"),
+        (from_sacct("0:9"), "SIGKILL", "killed"),
+        (from_sacct("0:125"), "SIGKILL", "oom-killed"),
+        (from_handler("[n1:61 :0:65] Caught signal 7 (Bus error: nonexistent physical address)"), "SIGBUS", "bus-error"),
+        (from_handler("[cn07:12345] Signal: Segmentation fault (11)"), "SIGSEGV", "segfault"),
+        (from_handler("*** SIGFPE received at time=1752060214 on cpu 22 ***"), "SIGFPE", "other"),
+        (from_handler("*** SIGSEGV (@0x0) received by PID 41 (TID 0x7f) from PID 0; stack trace: ***"), "SIGSEGV", "segfault"),
+        (from_handler("Fatal Python error: Aborted"), "SIGABRT", "abort"),
     ],
-)
-def test_sruns_words(words: str, exit_class: str) -> None:
-    death = from_words(words)
-    assert death is not None
-    assert death.exit_class == exit_class
-
-
-@pytest.mark.parametrize(
-    ("text", "signal"),
-    [
-        ("[node1:6120 :0:6541] Caught signal 7 (Bus error: nonexistent physical address)", "SIGBUS"),
-        ("[cn07:12345] Signal: Segmentation fault (11)", "SIGSEGV"),
-        ("*** SIGFPE received at time=1752060214 on cpu 22 ***", "SIGFPE"),
-        ("*** SIGSEGV (@0x0) received by PID 41877 (TID 0x7f1e933d6dc0) from PID 0; stack trace: ***", "SIGSEGV"),
-        ("Fatal Python error: Aborted", "SIGABRT"),
-    ],
-)
-def test_a_crash_handler_tells_the_signal(text: str, signal: str) -> None:
-    death = from_handler(text)
-    assert death is not None
-    assert (death.code, death.signal) == (None, signal)
-
-
-def test_a_word_about_a_signal_is_no_crash_handler() -> None:
-    for text in ("Signal: strong", "the handler caught signal 7", "Fatal Python error: init_import_site"):
-        assert from_handler(text) is None
-
-
-def test_sacct_shows_out_of_memory_as_signal_125() -> None:
-    death = from_sacct("0:125")
-    assert death is not None
-    assert death.exit_class == "oom-killed"
+)  # fmt: skip
+def test_each_ending_has_one_meaning_whoever_tells_it(end: ProcessExit, signal: str | None, exit_class: str) -> None:
+    assert (end.signal, end.exit_class) == (signal, exit_class)
 
 
 def test_what_is_no_ending_is_none() -> None:
     assert from_words("launch failed") is None
     assert from_sacct("n/a") is None
+    for text in ("Signal: strong", "the handler caught signal 7", "Fatal Python error: init_import_site"):
+        assert from_handler(text) is None
 
 
 def test_143_is_told_to_be_no_first_failure() -> None:
@@ -147,7 +108,7 @@ def test_a_run_that_was_requeued_has_ended(log: str, cause: str) -> None:
 @pytest.mark.parametrize("name", ["SIGTER", "SIGEMT", "SIG_DFL", "SIGUNUSED"])
 def test_a_signals_name_that_is_unknown_here_is_an_ending_all_the_same(name: str) -> None:
     found = diagnose(f"x\nprocess 1 terminated with signal {name}\n")
-    assert (found.verdict, found.cause and found.cause.id) == ("failed", "exit-code")
+    assert (found.verdict, found.cause.id) == ("failed", "exit-code")
     assert "exit-code" in str(found) + found.to_json()
 
 

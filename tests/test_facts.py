@@ -42,7 +42,9 @@ def facts(
     **seen: Any,
 ) -> dict[str, Any]:
     observed = Observations((), (), (), signals, seen.pop("rank_map", RankMap()), **seen)
-    return dict(collect_facts(finding or Finding(), state or RunState(), case(log, observed), script).facts)
+    return dict(
+        collect_facts(replace(finding or Finding(), state=state or RunState()), case(log, observed), script).facts
+    )
 
 
 def recorded(**fields: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from builders import case, event, failed, incident, observed, report, timeline
@@ -14,7 +13,6 @@ from slurmdoctor.model import (
     ExitReport,
     Finding,
     Incident,
-    JobRecord,
     Order,
     Origin,
     RankMap,
@@ -267,19 +265,3 @@ def test_a_suspect_is_first() -> None:
     suspicion = Suspicion("missing", (6,), (3,), reason("made"), "low")
     found = named(incident("collective-timeout", 3, 10.0, 1), suspicion=suspicion, known=RankMap({6: "n2"}))
     assert (found.origin, found.how) == (Origin(rank=6, node="n2"), (reason("made"),))
-
-
-@pytest.mark.parametrize(
-    ("cause", "bad", "node"),
-    [
-        ("node-failure", ("n4",), "n4"),
-        ("node-failure", ("n4", "n5"), None),
-        ("time-limit", ("n4",), None),
-    ],
-)
-def test_by_the_record_alone_a_failed_node_is_named(cause: str, bad: tuple[str, ...], node: str | None) -> None:
-    record = JobRecord("42", bad_nodes=dict.fromkeys(bad, "down"))
-    assert named(None, cause=cause, record=record, origin=Origin(time=1.0)).origin == Origin(node=node)
-    kept = named(None, cause=cause, record=record, origin=Origin(node="n1", time=1.0))
-    assert kept.origin == Origin(node="n1", time=1.0)
-    assert named(None, cause=cause, origin=Origin(time=1.0)).origin == Origin(time=1.0)

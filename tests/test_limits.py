@@ -10,7 +10,7 @@ from msgspec.structs import fields, replace
 
 from builders import case, event, finish, incident, line, report, step, timeline
 from slurmdoctor import diagnose
-from slurmdoctor.infer.facts import _silence, note_after_training
+from slurmdoctor.infer.facts import note_after_training
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents
 from slurmdoctor.infer.roots import choose_root
@@ -28,7 +28,6 @@ from slurmdoctor.model import (
     Signal,
     SignalHit,
     Suspicion,
-    format_time,
 )
 from slurmdoctor.timeline import by_zone, run_state
 from slurmdoctor.timeline.attempts import find
@@ -51,13 +50,6 @@ def seen(**read: Any) -> Observations:
 def held_back(behind: float) -> object:
     done = finish(at=20_000, text="done", said="done")
     return decide_whether_failed(case(timeline(finished=done)), [incident("x", at=20_000 - int(behind))], ()).verdict
-
-
-def own_steps(count: float) -> object:
-    steps = tuple(replace(step(n, at=100 + n), rank=3) for n in range(int(count)))
-    told = report(1, 3, at=50, kind="table")
-    files = (LogFile("x", 10_000, 99),)
-    return find([], replace(seen(progress=steps, files=files), reports=(told,))).last[0]
 
 
 def after_a_cut(count: float, *marks: SignalHit) -> object:
@@ -83,11 +75,6 @@ def near(order: float, time: float) -> object:
 def after(idle: float, *times: float, **record: Any) -> object:
     steps = [step(n, time) for n, time in enumerate(times, 1)]
     return run_state(timeline(progress=steps), times[-1] + idle, JobRecord("42", **record) if record else None).kind
-
-
-def silence(seconds: float) -> object:
-    told = event("cancelled", time=86400.0, captures={"at": str(format_time(86400.0 + seconds))})
-    return bool(_silence(told, dated=True))
 
 
 def few_words(between: float) -> object:
@@ -142,7 +129,6 @@ def at_once(apart: float) -> object:
 
 EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "held_back": (held_back, 8192, 8193),
-    "own_steps": (own_steps, 3, 4),
     "nothing_after_cut": (lambda n: after_a_cut(n, finish(at=510)), 200, 201),
     "attempt_begins": (after_a_cut, 1024, 1025),
     "last_try": (last_try, 2047, 2048),
@@ -155,7 +141,6 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "stall_share": (lambda n: after(n, 100.0, elapsed=8000), 2000, 2001),
     "steps_for_a_pace": (lambda n: after(8000.0, *(10.0 * k for k in range(int(n)))), 3, 4),
     "stall_of_few_steps": (lambda n: after(n, 10.0, 20.0, 30.0, start=0.0), 3 * 3600, 3 * 3600 + 1),
-    "silence": (silence, 1900, 1700),
     "few_words": (few_words, 4096, 4097),
     "other_clock": (by_zone, 3660, 3661),
     "zone": (by_zone, 5400, 4500),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import KNOWLEDGE, case, event, incident, report, timeline
-from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, first_reported, reported_first, worst_exit
+from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, worst_exit
 from slurmdoctor.model import (
     ExitReport,
     Finding,
@@ -111,16 +111,6 @@ def test_endings_that_fit_a_cause(cause: str, ended: int | str, fits: bool) -> N
     assert could_be_own(report(ended), incident(cause), KNOWLEDGE) is fits
 
 
-def test_who_reports_first() -> None:
-    told = timeline(reports=(report(1, first=True, time=50.0), report(1, first=True, time=60.0), report(1, time=10.0)))
-    first = first_reported(case(told))
-    assert reported_first(report(1, time=50.0), first)
-    assert not reported_first(report(1, time=50.5), first)
-    assert reported_first(report(1), first)
-    assert first_reported(case(timeline(reports=(report(1, first=True), report(1, time=1.0))))) is None
-    assert reported_first(report(1, time=99.0), None)
-
-
 @pytest.mark.parametrize(
     ("code", "means"), [(2, "not-found"), (13, "not-executable"), (127, "not-found"), (5, "other")]
 )
@@ -143,14 +133,3 @@ def test_the_worst_exit_is_the_last_failed_steps_then_the_scripts_then_the_jobs(
     assert worst_exit(job) == from_code(6)
     assert worst_exit(JobRecord("1", exit=from_code(7), derived=from_code(6))) == from_code(7)
     assert worst_exit(JobRecord("1", exit=from_code(0))) is None
-
-
-def test_a_record_gives_a_root_its_exit_only_where_it_can_be_its_own() -> None:
-    record = JobRecord("1", state="FAILED", exit=from_code(1))
-    raised = incident("python-error", traceback=("ValueError: x",))
-    assert found(failed(raised), record=record).exit == from_code(1)
-    assert found(failed(raised), record=JobRecord("1", state="FAILED", exit=from_code(2))).exit is None
-    assert found(failed(incident("python-error")), record=record).exit is None
-    assert found(failed(incident("segfault")), record=record).exit == ProcessExit(1, None, "other")
-    assert found(failed(incident("time-limit")), record=record).exit is None
-    assert found(failed(None, cause="preempted"), record=record).exit is None

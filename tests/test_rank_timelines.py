@@ -76,89 +76,68 @@ SILENT_3 = [
 ]
 
 
-def test_who_waited_did_so_since_the_collective_began_and_who_never_came_was_silent() -> None:
-    rank_timelines = timelines_of(*SILENT_3)
-    assert way(rank_timelines, 0) == "running waiting followed gone"
-    assert way(rank_timelines, 3) == "running silent gone"
-    assert turn(rank_timelines, 0, "waiting") == turn(rank_timelines, 3, "silent") == "03:10"
-    assert turn(rank_timelines, 0, "followed") == "13:10"
-    assert rank_timeline(rank_timelines, 3).standing == "suspect"
-    assert (rank_timeline(rank_timelines, 3).ended, rank_timeline(rank_timelines, 0).ended) == ("SIGKILL", "SIGABRT")
-
-
 def test_who_printed_nothing_is_marked_where_the_others_began_to_wait() -> None:
     [mark] = marks(timelines_of(*SILENT_3), 3, "first")
     assert (mark.cause, mark.file, mark.line) == ("collective-timeout", None, None)
     assert mark.text == "never joined the collective that the other ranks waited in"
 
 
-def test_an_error_before_the_timeouts_is_first_and_its_rank_is_gone_while_the_others_wait() -> None:
-    rank_timelines = timelines_of(
-        *steps(4, 4),
-        OOM.format(rank=2),
-        "srun: error: gpu-01: task 2: Exited with exit code 1",
-        *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
-        "srun: error: gpu-01: tasks 0-1,3: Aborted (core dumped)",
-    )
-    assert way(rank_timelines, 2) == "running failed gone"
-    assert turn(rank_timelines, 2, "gone") == "03:03"
-    assert way(rank_timelines, 0) == "running waiting followed gone"
-    [mark] = marks(rank_timelines, 2, "first")
-    assert (mark.cause, mark.line, mark.rank) == ("cuda-oom", 17, 2)
-    assert mark.text.startswith("2: [rank2]: torch.OutOfMemoryError")
+BY_SLURM = "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:{}:03 DUE TO {} ***"
+EXITED = "srun: error: gpu-01: task {}: Exited with exit code 1"
+ABORTED = [*(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)), "srun: error: gpu-01: tasks 0-1,3: Aborted (core dumped)"]  # fmt: skip
+PLACED = [f"{rank}: gpu-0{rank // 2 + 1}:4012{rank}:4012{rank} [0] NCCL INFO comm 0x55d0 rank {rank} nranks 4 cudaDev 0" for rank in range(4)]  # fmt: skip
+FINISHED = "[2026-03-21 02:10:00,114] [INFO] {}training finished"
+WAYS: dict[str, tuple[list[str], dict[int, str]]] = {
+    "who waited did so since the collective began, and who never came was silent": (
+        SILENT_3, {0: "running, waiting 03:10, followed 13:10, gone 13:10", 3: "running, silent 03:10, gone 13:10"},
+    ),
+    "an error before the timeouts is first, and its rank is gone while the others wait": (
+        [*steps(4, 4), OOM.format(rank=2), EXITED.format(2), *ABORTED],
+        {0: "running, waiting 03:10, followed 13:10, gone 13:10", 2: "running, failed 03:03, gone 03:03"},
+    ),
+    "a traceback that was held back came before those who waited for it": (
+        [*steps(4, 4), *ABORTED[:3], RAISED.format(rank=2), EXITED.format(2)], {2: "running, failed 03:10, gone 13:10"},
+    ),
+    "who stopped while others made steps was silent": (
+        [*steps(4, 30, {1: 5}), RAISED.format(rank=3), EXITED.format(3)],
+        {0: "running", 1: "running, silent 04:01", 3: "running, failed 29:03, gone 29:03"},
+    ),
+    "a rank of which nothing was read is silent throughout": (
+        ["using world size: 4, data-parallel size: 4", *steps(3, 5), RAISED.format(rank=1)], {3: "silent"},
+    ),
+    "the ranks of a lost node are gone when Slurm says so": (
+        [*PLACED, *steps(4, 4), "srun: error: Node failure on gpu-02", BY_SLURM.format("09", "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS")],
+        {0: "running, silent 03:03, gone 09:03", 2: "running, silent 03:03, gone 09:03"},
+    ),
+    "a job that stood still is silent from its last step to its end": (
+        [*steps(2, 10), BY_SLURM.format("59", "TIME LIMIT")], {0: "running, silent 09:01, gone 59:03"},
+    ),
+    "a healthy job runs and finishes": (
+        [*steps(2, 10), *(f"{rank}: " + FINISHED.format(f"[rank {rank}] ") for rank in range(2))], {0: "running, finished 10:00"},
+    ),
+    "all ranks finish with a program that says so once": (
+        [*steps(4, 10), FINISHED.format("")], dict.fromkeys(range(4), "running, finished 10:00"),
+    ),
+}  # fmt: skip
+"""What each rank did, and since when."""
 
 
-def test_a_traceback_that_was_held_back_came_before_those_who_waited_for_it() -> None:
-    rank_timelines = timelines_of(
-        *steps(4, 4),
-        *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
-        RAISED.format(rank=2),
-        "srun: error: gpu-01: task 2: Exited with exit code 1",
-    )
-    assert turn(rank_timelines, 2, "failed") == "03:10"
-    assert way(rank_timelines, 2) == "running failed gone"
+@pytest.mark.parametrize(("lines", "ways"), WAYS.values(), ids=WAYS)
+def test_what_each_rank_did_and_since_when(lines: list[str], ways: dict[int, str]) -> None:
+    found = timelines_of(*lines)
+    for rank, way in ways.items():
+        first, *later = rank_timeline(found, rank).spans
+        assert ", ".join([first.state, *(f"{span.state} {clock(found, span.start)}" for span in later)]) == way
 
 
-# ── other endings ──
+def test_a_suspect_stands_apart_and_how_each_process_ended_is_told() -> None:
+    found = timelines_of(*SILENT_3)
+    assert rank_timeline(found, 3).standing == "suspect"
+    assert (rank_timeline(found, 3).ended, rank_timeline(found, 0).ended) == ("SIGKILL", "SIGABRT")
 
 
-def test_who_stopped_while_others_made_steps_was_silent() -> None:
-    rank_timelines = timelines_of(
-        *steps(4, 30, {1: 5}),
-        RAISED.format(rank=3),
-        "srun: error: gpu-01: task 3: Exited with exit code 1",
-    )
-    assert way(rank_timelines, 1) == "running silent"
-    assert turn(rank_timelines, 1, "silent") == "04:01"
-    assert way(rank_timelines, 0) == "running"
-    assert way(rank_timelines, 3) == "running failed gone"
-
-
-def test_a_rank_of_which_nothing_was_read_is_silent_throughout() -> None:
-    rank_timelines = timelines_of("using world size: 4, data-parallel size: 4", *steps(3, 5), RAISED.format(rank=1))
-    assert way(rank_timelines, 3) == "silent"
-
-
-def test_the_ranks_of_a_lost_node_are_gone_when_slurm_says_so() -> None:
-    rank_timelines = timelines_of(
-        *(f"{rank}: gpu-0{rank // 2 + 1}:4012{rank}:4012{rank} [0] NCCL INFO comm 0x55d0 rank {rank} nranks 4 cudaDev 0" for rank in range(4)),
-        *steps(4, 4),
-        "srun: error: Node failure on gpu-02",
-        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:09:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
-    )  # fmt: skip
-    assert rank_timeline(rank_timelines, 1).nodes == ("gpu-01", "gpu-02")
-    assert "gone" in way(rank_timelines, 2)
-    assert way(rank_timelines, 0).endswith("gone")
-    assert turn(rank_timelines, 0, "gone") == "09:03"
-
-
-def test_a_job_that_stood_still_is_silent_from_its_last_step_to_its_end() -> None:
-    rank_timelines = timelines_of(
-        *steps(2, 10),
-        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:59:03 DUE TO TIME LIMIT ***",
-    )
-    assert way(rank_timelines, 0) == "running silent gone"
-    assert (turn(rank_timelines, 0, "silent"), turn(rank_timelines, 0, "gone")) == ("09:01", "59:03")
+def test_ranks_of_several_nodes_share_a_timeline() -> None:
+    assert rank_timeline(timelines_of(*WAYS["the ranks of a lost node are gone when Slurm says so"][0]), 1).nodes == ("gpu-01", "gpu-02")  # fmt: skip
 
 
 def test_all_that_failed_alike_are_first_and_share_a_lane() -> None:
@@ -242,15 +221,6 @@ def test_clocks_that_are_apart_are_shown_as_one(tmp_path: Path) -> None:
     assert turn(rank_timelines, 0, "waiting") == "40:20"
 
 
-def test_without_stamps_nothing_is_drawn_over_time() -> None:
-    rank_timelines = timelines_of(
-        *(f"{rank}: step {step}/5000 loss 2.31" for step in range(10) for rank in range(2)),
-        RAISED.format(rank=1),
-        "srun: error: gpu-01: task 1: Exited with exit code 1",
-    )
-    assert rank_timelines == RankTimelines()
-
-
 # ── safe and small ──
 
 
@@ -313,22 +283,6 @@ def test_sixty_ranks_that_all_ended_at_their_own_step_and_in_their_own_way() -> 
     assert rank_timelines.by_order
     assert (rank_timelines.timelines[0].ranks, rank_timelines.timelines[0].first) == ((3,), True)
     assert (len(rank_timelines.timelines), len(rank_timelines.left_out)) == (48, 12)
-
-
-def test_a_healthy_job_runs_and_finishes() -> None:
-    rank_timelines = timelines_of(
-        *steps(2, 10),
-        *(f"{rank}: [2026-03-21 02:10:00,114] [INFO] [rank {rank}] training finished" for rank in range(2)),
-    )
-    assert way(rank_timelines, 0) == "running finished"
-    assert turn(rank_timelines, 0, "finished") == "10:00"
-    assert [one.ranks for one in rank_timelines.timelines] == [(0, 1)]
-    assert {mark.kind for mark in rank_timelines.timelines[0].marks} == {"step"}
-
-
-def test_all_ranks_finish_with_a_program_that_says_so_once() -> None:
-    rank_timelines = timelines_of(*steps(4, 10), "[2026-03-21 02:10:00,114] [INFO] training finished")
-    assert {way(rank_timelines, rank) for rank in range(4)} == {"running finished"}
 
 
 @pytest.mark.parametrize(

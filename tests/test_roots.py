@@ -36,82 +36,74 @@ def test_without_incidents_the_exit_is_all_there_is() -> None:
     assert chosen() == failed(None, cause="exit-code")
 
 
-def test_a_root_explains_what_comes_after_it() -> None:
-    assert left(incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)) == ["cuda-oom"]
+BOUND = incident("peer-lost", 2, 5.0, 2, bound=True)
 
 
-def test_a_root_explains_nothing_that_was_clearly_earlier() -> None:
-    assert left(incident("cuda-oom", 3, 12.0, 1), incident("peer-lost", 2, 10.0, 2)) == ["cuda-oom", "peer-lost"]
-    assert left(incident("cuda-oom", 3, 11.0, 1), incident("peer-lost", 2, 10.0, 2)) == ["cuda-oom"]
+@pytest.mark.parametrize(
+    ("one", "other", "causes"),
+    [
+        # a root explains what comes after it, and nothing that was clearly earlier; a confirmation may come late
+        (incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2), ["cuda-oom"]),
+        (incident("cuda-oom", 3, 11.0, 1), incident("peer-lost", 2, 10.0, 2), ["cuda-oom"]),
+        (incident("cuda-oom", 3, 12.0, 1), incident("peer-lost", 2, 10.0, 2), ["cuda-oom", "peer-lost"]),
+        (incident("host-oom", 3, 99.0, 9, role="confirmation"), incident("peer-lost", 2, 10.0, 2), ["host-oom"]),
+        # a cause explains only what its file lists, and never itself
+        (incident("cuda-oom", 3, 10.0, 1), incident("file-not-found", 2, 12.0, 2), ["cuda-oom", "file-not-found"]),
+        (incident("time-limit", 3, 10.0, 1), incident("time-limit", 2, 12.0, 2), ["time-limit", "time-limit"]),
+        # a symptom explains no root, and what may be either none too
+        (incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="root"), ["peer-lost", "abort"]),
+        (incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="cascade"), ["peer-lost"]),
+        (incident("hang", 3, 10.0, 1, role="either"), incident("abort", 2, 12.0, 2, role="root"), ["hang", "abort"]),
+        (incident("hang", 3, 10.0, 1, role="either"), incident("abort", 2, 12.0, 2, role="either"), ["hang"]),
+        # of two that explain each other the earlier one does
+        (incident("exit-code", 2, 10.5, 2, role="root"), incident("sigterm", 3, 10.0, 1, role="root"), ["sigterm"]),
+        # an error clearly after Slurm's end does not explain it
+        (
+            incident("file-not-found", 3, 15.0, 20),
+            incident("time-limit", 0, 10.0, 10),
+            ["file-not-found", "time-limit"],
+        ),
+        # a lower bound shows no early time
+        (incident("cuda-oom", 3, 10.0, 1), BOUND, ["cuda-oom"]),
+        (incident("cuda-oom", 3, 10.0, 3), BOUND, ["cuda-oom", "peer-lost"]),
+    ],
+)
+def test_what_one_incident_explains_of_another(one: Incident, other: Incident, causes: list[str]) -> None:
+    assert left(one, other) == causes
 
 
-def test_a_confirmation_may_come_late() -> None:
-    late = incident("host-oom", 3, 99.0, 9, role="confirmation")
-    assert left(late, incident("peer-lost", 2, 10.0, 2)) == ["host-oom"]
+@pytest.mark.parametrize(
+    ("other", "explained"),
+    [
+        (incident("killed", 2, None, 5, role="root"), False),
+        (incident("killed", 2, None, 15, role="root"), True),
+        (incident("killed", 2, None, 5, role="root", source=1), True),
+        (incident("killed", 2, None, 5, role="cascade"), True),
+    ],
+)
+def test_without_stamps_the_file_orders_roots(other: Incident, explained: bool) -> None:
+    found = left(incident("cuda-oom", 3, None, 10), other, order="file")
+    assert found == (["cuda-oom"] if explained else ["cuda-oom", "killed"])
 
 
-def test_a_cause_explains_only_what_its_file_lists() -> None:
-    two = incident("cuda-oom", 3, 10.0, 1), incident("file-not-found", 2, 12.0, 2)
-    assert left(*two) == ["cuda-oom", "file-not-found"]
-
-
-def test_incidents_of_one_cause_do_not_explain_each_other() -> None:
-    assert left(incident("time-limit", 3, 10.0, 1), incident("time-limit", 2, 12.0, 2)) == ["time-limit"] * 2
-
-
-def test_a_symptom_explains_no_root_and_what_may_be_either_none_too() -> None:
-    assert left(incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="root")) == ["peer-lost", "abort"]
-    assert left(incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="cascade")) == ["peer-lost"]
-    wait = incident("collective-timeout", 3, 10.0, 1)
-    assert left(wait, incident("abort", 2, 12.0, 2, role="root")) == ["collective-timeout", "abort"]
-    assert left(wait, incident("abort", 2, 12.0, 2, role="either")) == ["collective-timeout"]
-
-
-def test_of_two_that_explain_each_other_the_earlier_one_does() -> None:
-    early, late = incident("sigterm", 3, 10.0, 1, role="root"), incident("exit-code", 2, 10.5, 2, role="root")
-    assert left(early, late) == ["sigterm"]
-    assert left(late, early) == ["sigterm"]
-
-
-def test_without_stamps_the_file_orders_roots() -> None:
-    oom, above = incident("cuda-oom", 3, None, 10), incident("killed", 2, None, 5, role="root")
-    assert left(oom, above, order="file") == ["cuda-oom", "killed"]
-    assert left(oom, incident("killed", 2, None, 15, role="root"), order="file") == ["cuda-oom"]
-    assert left(oom, incident("killed", 2, None, 5, role="root", source=1), order="file") == ["cuda-oom"]
-    assert left(oom, incident("killed", 2, None, 5, role="cascade"), order="file") == ["cuda-oom"]
-
-
-@pytest.mark.parametrize("role", ["root", "confirmation"])
-def test_what_failed_before_slurm_ended_the_job_explains_the_end(role: str) -> None:
-    def error(order: int, **more: Any) -> Incident:
-        return incident("file-not-found", 3, None, order, role=role, **more)
-
+@pytest.mark.parametrize(
+    ("role", "at", "more", "explains"),
+    [
+        ("root", 5, {}, True),
+        ("confirmation", 5, {}, True),
+        ("either", 5, {}, False),
+        ("root", 15, {}, False),
+        ("root", 15, {"source": 1}, True),
+        ("confirmation", 15, {"source": 1}, True),
+        ("root", 15, {"source": 1, "report": report(1)}, False),
+    ],
+)
+def test_what_failed_before_slurm_ended_the_job_explains_the_end(
+    role: Any, at: int, more: dict[str, Any], explains: bool
+) -> None:
     end = incident("time-limit", None, None, 10, role="cascade")
-    assert left(error(5), end, order="file") == ["file-not-found"]
-    assert left(error(15), end, order="file") == ["file-not-found", "time-limit"]
-    assert left(error(15, source=1), end, order="file") == ["file-not-found"]
-    assert left(error(15, source=1, report=report(1)), end, order="file") == ["file-not-found", "time-limit"]
-
-
-def test_a_hint_or_a_symptom_does_not_explain_slurms_end() -> None:
-    end = incident("time-limit", None, None, 10, role="cascade")
-    assert left(incident("file-not-found", 3, None, 5, role="either"), end, order="file") == [
-        "file-not-found",
-        "time-limit",
-    ]
-
-
-def test_an_error_clearly_after_slurms_end_does_not_explain_it() -> None:
-    assert left(incident("file-not-found", 3, 15.0, 20), incident("time-limit", None, 10.0, 10)) == [
-        "file-not-found",
-        "time-limit",
-    ]
-
-
-def test_a_lower_bound_shows_no_early_time() -> None:
-    bound = incident("peer-lost", 2, 5.0, 2, bound=True)
-    assert left(incident("cuda-oom", 3, 10.0, 1), bound) == ["cuda-oom"]
-    assert left(incident("cuda-oom", 3, 10.0, 3), bound) == ["cuda-oom", "peer-lost"]
+    found = left(incident("file-not-found", 3, None, at, role=role, **more), end, order="file")
+    assert found == (["file-not-found"] if explains else ["file-not-found", "time-limit"])
 
 
 def test_where_each_is_explained_none_is_left_out() -> None:
@@ -260,8 +252,9 @@ def test_without_stamps_the_first_in_the_file_is_the_root() -> None:
 def test_an_exit_that_its_witness_calls_first_is_first() -> None:
     one = incident("exit-code", 1, 8.0, 1, report=report(1, 1, time=8.0))
     first = incident("exit-code", 2, 8.0, 2, report=report(1, 2, time=8.0, first=True))
-    assert chosen(one, first).root == first
-    assert chosen(one, first, reports=(report(1, 7, time=7.0, first=True),)).root == one
+    told = (report(1, 1, time=8.0), report(1, 2, time=8.0, first=True))
+    assert chosen(one, first, reports=told).root == first
+    assert chosen(one, first, reports=(*told, report(1, 7, time=7.0, first=True))).root == one
 
 
 def test_what_the_file_shows_above_a_lower_bound_was_first() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,17 +229,6 @@ def test_texts_are_told_apart_by_their_names_and_lines() -> None:
         .coverage.notes[0]
         .startswith("these are the files of 2 jobs (4711, 4712), read as one")
     )
-
-
-def test_real_logs_of_two_jobs_have_the_verdicts_that_they_have_alone(tmp_path: Path) -> None:
-    """users.md b: one job lacks a module, the other hit its time limit."""
-    for case, number in (("demo-cascade", 4711), ("module-missing-one-rank-tee-r2", 4712)):
-        (log,) = (FIXTURES / case).glob("slurm-*.out")
-        shutil.copy(log, tmp_path / f"slurm-{number}.out")
-    for found in slurmdoctor.diagnose_jobs(tmp_path):
-        (file,) = found.job.files
-        alone = slurmdoctor.diagnose(file)
-        assert (found.cause, found.first_failure) == (alone.cause, alone.first_failure)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────

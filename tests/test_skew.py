@@ -32,29 +32,11 @@ def job(ahead: float, slower: float = 0.0) -> str:
 
 def test_the_first_failure_is_first_by_aligned_clocks() -> None:
     found = diagnose(job(ahead=300.0))
-    assert found.first_failure is not None
     assert found.first_failure.rank == 1
     assert values(finding_of(job(ahead=300.0)).how, "first-unexplained")["aligned"] is True
-
-
-def test_the_offset_is_noted() -> None:
-    (note,) = diagnose(job(ahead=300.0)).coverage.notes
-    assert "cn01" in note
-    assert "cn02" in note
 
 
 def test_the_moment_is_shown_as_it_was_printed() -> None:
     found = diagnose(job(ahead=300.0)).first_failure
     assert found is not None
     assert found.time == "2026-04-02T09:05:45"
-
-
-def test_equal_clocks_are_not_spoken_of() -> None:
-    found = diagnose(job(ahead=0.0))
-    assert found.first_failure is not None
-    assert found.first_failure.rank == 1
-    assert found.coverage.notes == ()
-
-
-def test_a_slower_rank_has_no_other_clock() -> None:
-    assert diagnose(job(ahead=0.0, slower=1.2)).coverage.notes == ()

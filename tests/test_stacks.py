@@ -54,20 +54,11 @@ def test_nobody_stands_out_where_all_differ_or_two_dumped() -> None:
 
 def test_py_spy_shows_who_hung_behind_a_time_limit() -> None:
     found = diagnose(py_spy(odd=2))
-    assert found.cause is not None
-    assert found.first_failure is not None
     assert (found.cause.id, found.first_failure.rank) == ("hang", 2)
     assert values(finding_of(py_spy(odd=2)).how, "stands-elsewhere")["here"] == "read (fsspec/spec.py:1941)"
     assert [g.standing for g in found.ranks] == ["suspect", "waiting"]
 
 
-def test_where_all_stand_alike_the_time_limit_stays() -> None:
-    found = diagnose(py_spy(odd=None))
-    assert found.cause is not None
-    assert found.cause.id == "time-limit"
-
-
 def test_faulthandler_shows_who_hung() -> None:
     found = diagnose(faulthandler(odd=1))
-    assert found.first_failure is not None
     assert found.first_failure.rank == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import case, event, failed, incident, line, observed, report, timeline
+from builders import case, failed, incident, line, observed, report, timeline
 from slurmdoctor.infer.evidence import group_ranks
 from slurmdoctor.model import (
     ExitReport,
@@ -139,19 +139,3 @@ def test_where_stacks_show_it_the_others_wait() -> None:
     assert by_numbers[0].place == (2, 70)
     assert by_numbers[1].why == (reason("waited-for-others", cause="collective-timeout"),)
     assert stood(suspected("behind", (9,), stands_in="read (a.py:9)"), seen)[0].place is None
-
-
-def test_where_nobody_is_suspected_there_is_no_such_group() -> None:
-    found = stood(suspected("unclear", ()))
-    assert found == (RankStanding("waiting", (0,), (reason("waited-for-others", cause="collective-timeout"),), (0, 5)),)
-
-
-def test_without_a_failure_or_a_root_nobody_stands_anywhere() -> None:
-    marks = observed(RankMap(world_size=4))
-    assert stood(failed(None), marks) == ()
-    assert stood(Finding("no-failure", incident("cuda-oom", 3, 10.0, 30)), marks) == ()
-
-
-def test_an_event_stands_for_all_its_ranks() -> None:
-    crowd = event("peer-lost", 1, 12.0, 60, others=frozenset({8, 9}))
-    assert stood(first(Incident(crowd, (crowd,))))[1].ranks == (1, 8, 9)

@@ -114,14 +114,6 @@ def test_one_ranks_goodbye_is_none_of_anothers() -> None:
     assert cause_of("[rank0]: step 1/10 loss 2.0\n", oom, "[rank0]: All done\n") == "cuda-oom"
 
 
-def test_the_table_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
-    table = "Root Cause (first observed failure):\n[0]:\n  host      : gpu01\n  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 42)\n"
-    work = "".join(f"[rank{rank}]: step {step} loss 2.1\n" for step in range(30) for rank in range(4))
-    found = diagnose(table + work + raised(label="[rank2]: ") + FAILED)
-    assert found.first_failure is not None
-    assert found.first_failure.rank == 2
-
-
 # ── by who printed it ──
 
 STAMP = "2026-11-02 10:00:0{} - {} - "

@@ -21,6 +21,7 @@ _NEW = "wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
 _OLD = "Socket Timeout"
 HEAD = "0: > initialized torch distributed ...\n"
 SLOW = "minutes=60"
+BAR = "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n"
 
 
 def waits(ranks: range, frames: str = _SAVE, error: str = _NEW, label: str = "{r}: ", clock: str = "") -> str:
@@ -44,7 +45,6 @@ def ended(*nodes: str) -> str:
 
 
 def said(found: Diagnosis) -> str:
-    assert found.cause is not None
     assert found.cause.id == "nccl-id-timeout"
     return " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
 
@@ -61,7 +61,7 @@ FOUR = ("node01", "node02", "node03", "node04")
 @pytest.mark.parametrize(
     "log",
     [
-        HEAD + "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n" + waits(range(2, 4)) + ended(*NODES),
+        HEAD + BAR + waits(range(2, 4)) + ended(*NODES),
         HEAD + waits(range(2, 4)) + ended(*NODES),
         HEAD + waits(range(2, 4), error=_OLD, label="") + ended(*NODES),
         HEAD + "0: Saving HF-ckpt in /scratch/demo/out...\n" + waits(range(2, 8)) + ended(*FOUR),
@@ -82,40 +82,32 @@ def test_a_slow_rank_0_needs_a_longer_timeout_and_no_other_nodes(log: str) -> No
 
 
 def test_where_its_last_words_tell_of_work_they_are_quoted() -> None:
-    bar = "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n"
-    found = diagnose(HEAD + bar + waits(range(2, 4)) + ended(*NODES))
+    found = diagnose(HEAD + BAR + waits(range(2, 4)) + ended(*NODES))
     assert "Fetching 12 files: 5 of 12" in said(found)
     assert any("5/12" in proof.text for proof in found.evidence)
 
 
+FAR = waits(range(2, 4), frames=_START) + ended(*NODES)
+
+
 @pytest.mark.parametrize(
-    "last", ["0: > setting random seeds to 1234 ...\n", "0: Fetching 12 files: 100%|#####| 12/12 [00:12<00:00, 1.01it/s]\n",
-             "0: W0512 10:31:21.1 torch/distributed/elastic/agent/server/api.py:745] Received Signals.SIGTERM death signal\n"]
+    ("log", "first", "out"),
+    [
+        # of two nodes either may be the one that cannot reach the other
+        ("0: > setting random seeds to 1234 ...\n" + FAR, "sinfo", NODES),
+        ("0: Fetching 12 files: 100%|#####| 12/12 [00:12<00:00, 1.01it/s]\n" + FAR, "sinfo", NODES),
+        ("0: W0512 10:31:21.1 torch/distributed/elastic/agent/server/api.py:745] Received Signals.SIGTERM death signal\n" + FAR, "sinfo", NODES),
+        (waits(range(6, 8), frames=_START) + ended(*FOUR), "node04", ("node04",)),
+        (waits(range(2, 8), frames=_START) + ended(*FOUR), "Test the network of node01 first", ()),
+        # a timeout of an hour is not raised to an hour
+        (BAR + waits(range(2, 4), error=_NEW.replace("600000", "3600000")) + ended(*NODES), "120 min", ()),
+    ],
 )  # fmt: skip
-def test_only_another_nodes_ranks_and_no_work_of_rank_0_is_the_network(last: str) -> None:
-    found = diagnose(HEAD + last + waits(range(2, 4), frames=_START) + ended(*NODES))
-    assert "sinfo" in found.fixes[0].do
+def test_where_no_work_of_rank_0_is_seen_the_network_is_tested(log: str, first: str, out: tuple[str, ...]) -> None:
+    found = diagnose(HEAD + log)
+    assert first in found.fixes[0].do
     assert SLOW not in said(found)
-    assert left_out(found) == NODES  # either may be the one
-
-
-def test_one_node_of_four_is_left_out() -> None:
-    found = diagnose(HEAD + waits(range(6, 8), frames=_START) + ended(*FOUR))
-    assert "node04" in found.fixes[0].do
-    assert left_out(found) == ("node04",)
-
-
-def test_where_all_other_nodes_wait_rank_0s_own_is_tested() -> None:
-    found = diagnose(HEAD + waits(range(2, 8), frames=_START) + ended(*FOUR))
-    assert "Test the network of node01 first" in found.fixes[0].do
-    assert left_out(found) == ()
-
-
-def test_a_timeout_of_an_hour_is_not_raised_to_an_hour() -> None:
-    bar = "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n"
-    found = diagnose(HEAD + bar + waits(range(2, 4), error=_NEW.replace("600000", "3600000")) + ended(*NODES))
-    assert "120 min" in found.fixes[0].do
-    assert SLOW not in said(found)
+    assert left_out(found) == out
 
 
 def test_the_seeds_own_three_lines_send_to_rank_0() -> None:

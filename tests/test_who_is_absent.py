@@ -33,7 +33,7 @@ def why(verdict: Diagnosis) -> str:
 
 
 def rank_of(verdict: Diagnosis) -> int | None:
-    return verdict.first_failure.rank if verdict.first_failure else None
+    return verdict.first_failure.rank
 
 
 LABELS: dict[str, Label] = {
@@ -49,7 +49,7 @@ LABELS: dict[str, Label] = {
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
 def test_the_same_rank_is_missing_whatever_the_label(label: Label) -> None:
     verdict = diagnose(log("world_size=8", *(label(r) + watchdog(r) for r in (0, 1, 2, 3, 4, 6, 7))))
-    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("collective-timeout", 5)
+    assert (verdict.cause.id, rank_of(verdict)) == ("collective-timeout", 5)
     assert "7 of 8 ranks timed out in SeqNum 871 (ALLREDUCE); rank 5 never reported it" in why(verdict)
 
 
@@ -89,12 +89,6 @@ def test_of_one_ranks_log_nobody_is_called_absent(rank: int) -> None:
     assert "nothing" not in why(verdict)
 
 
-def test_a_hole_among_those_who_waited_is_missing_for_sure_though_the_size_is_not_known() -> None:
-    verdict = diagnose(log(*(torch(r) + watchdog(r) for r in (1, 2, 3))))
-    assert (rank_of(verdict), verdict.cause and verdict.cause.confidence) == (0, "low")
-    assert "the log does not show how many ranks there are" in why(verdict)
-
-
 def test_a_rank_that_printed_anything_is_not_called_silent() -> None:
     stuck = "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
     waits = torch(2) + watchdog(2, op="_ALLGATHER_BASE", numel=(10, 80))
@@ -127,13 +121,6 @@ def test_who_waits_ahead_in_another_operation_left_the_common_order() -> None:
     assert "rank 0 waits in SeqNum 341 (_ALLGATHER_BASE), 2 ahead of SeqNum 339 (BROADCAST)" in why(verdict)
 
 
-def test_who_waits_behind_is_told_with_what_it_waits_in() -> None:
-    verdict = differing((0, 337, *GATHER), (1, 339, *CAST), (2, 339, *CAST), (3, 339, *CAST))
-    assert rank_of(verdict) == 0
-    assert "rank 0 still waited in SeqNum 337 (_ALLGATHER_BASE), 2 behind" in why(verdict)
-    assert not any("nothing" in fix.do for fix in verdict.fixes)
-
-
 def test_numbers_far_apart_are_two_groups_and_prove_no_laggard() -> None:
     verdict = differing((0, 96117, *CAST), (1, 96117, *CAST), (2, 96117, *CAST), (7, 64088, *CAST))
     assert rank_of(verdict) is None
@@ -164,7 +151,7 @@ def test_the_dump_signal_names_who_timed_out_first() -> None:
     verdict = diagnose(
         log(torch(0) + "Observed flight recorder dump signal from another rank via TCPStore.", signal(0, " rank 13"))
     )
-    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("collective-timeout", None)
+    assert (verdict.cause.id, rank_of(verdict)) == ("collective-timeout", None)
     assert "rank 13 timed out first" in why(verdict)
     assert any("from  rank 13" in item.text for item in verdict.evidence)
 
@@ -173,11 +160,6 @@ def test_who_gave_the_dump_signal_is_among_those_who_waited() -> None:
     verdict = diagnose(log("world_size=4", signal(2, " rank 3"), *(torch(r) + watchdog(r) for r in (0, 1))))
     assert rank_of(verdict) == 2
     assert "3 of 4 ranks timed out" in why(verdict)
-
-
-def test_a_signal_of_its_own_is_a_rank_that_waited() -> None:
-    verdict = diagnose(log("world_size=4", *(signal(r, "this local rank") for r in range(4))))
-    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("collective-timeout", None)
 
 
 def everyone(lines: Iterable[str]) -> str:
@@ -211,8 +193,7 @@ def test_the_task_that_slurm_did_not_have_to_stop_is_the_one_that_failed(
     lines: list[str], rank: int, node: str
 ) -> None:
     verdict = diagnose(log(*lines, "srun: Force Terminated StepId=4711.0"))
-    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("exit-code", rank)
-    assert verdict.first_failure is not None
+    assert (verdict.cause.id, rank_of(verdict)) == ("exit-code", rank)
     assert (verdict.first_failure.node, verdict.exit.code, verdict.retry and verdict.retry.advice) == (
         node,
         None,
@@ -236,7 +217,7 @@ def test_a_gap_in_a_list_accuses_nobody_where_it_proves_nothing(lines: list[str]
 
 def test_that_a_task_failed_is_told_though_not_which_one() -> None:
     verdict = diagnose(log(FAILED, *ended("0-63")))
-    assert "one of its tasks had failed" in str(verdict.first_failure and verdict.first_failure.how)
+    assert "one of its tasks had failed" in str(verdict.first_failure.how)
     assert verdict.retry is not None
     assert verdict.retry.advice == "after-fix"
 
@@ -253,7 +234,7 @@ def test_who_had_entered_fewer_collectives_is_told_and_not_accused() -> None:
     numbers = [enters(r, seq) for seq in range(3, 1277) for r in range(4)] + [enters(r, 1277) for r in (0, 1, 3)]
     killed = "[ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9"
     verdict = diagnose(log(*numbers, killed))
-    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("killed", None)
+    assert (verdict.cause.id, rank_of(verdict)) == ("killed", None)
     assert "rank 2 had entered collective 1276 (ALLREDUCE) when the log ended, ranks 0-1,3 had entered 1277" in why(
         verdict
     )

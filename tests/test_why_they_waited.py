@@ -58,17 +58,6 @@ def test_a_save_as_long_as_the_timeout_is_told() -> None:
     assert "one process was saving" in " ".join(found.reasons)
 
 
-def test_a_wait_for_rank_0_whose_bar_ran_on_names_rank_0() -> None:
-    log = _BAR.format(what="Tokenizing Prompts (num_proc=64)", elapsed="29:58") + (
-        "[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
-        "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 1800000ms, keys: /default_pg/0//cuda//0\n"
-    )
-    found = slurmdoctor.diagnose(log)
-    assert found.first_failure is not None
-    assert (found.first_failure.rank, found.extent.ranks if found.extent else None) == (0, (0,))
-    assert "Tokenizing Prompts" in _all_that_is_said(found)
-
-
 def test_a_training_that_was_complete_before_its_end_hung_is_told_so() -> None:
     found = slurmdoctor.diagnose("`Trainer.fit` stopped: `max_epochs=40` reached.\n" + _waits(0, 1) + _ABORTED)
     said = _all_that_is_said(found)
@@ -79,12 +68,6 @@ def test_a_training_that_was_complete_before_its_end_hung_is_told_so() -> None:
         + _waits(0, 1)
     )
     assert "busy" not in later.facts
-
-
-@pytest.mark.parametrize(("ran", "told"), [(25624887, True), (1800328, False), (3500000, False)])
-def test_a_watchdog_that_tells_hours_later_was_blocked_itself(ran: int, told: bool) -> None:
-    reasons = " ".join(slurmdoctor.diagnose(_waits(0, ran=ran)).reasons)
-    assert ("7.1 h" in reasons and "14 times the limit of 30 m" in reasons) == told
 
 
 IB = "{n}:2201:2309 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.1.0.1{k}<0>\n"
@@ -113,7 +96,6 @@ def job(lines: dict[str, str], seq: int = 9) -> str:
 
 
 def said(found: Diagnosis) -> str:
-    assert found.cause is not None
     assert found.cause.id == "collective-timeout"
     return " ".join([*found.reasons, *(f"{fix.do} {fix.why}" for fix in found.fixes)])
 
@@ -156,23 +138,6 @@ def test_a_first_collective_that_hangs_tells_how_to_look(seq: int) -> None:
 
 def test_a_late_collective_that_hangs_is_no_matter_of_set_up() -> None:
     assert "GLOO_SOCKET_IFNAME" not in said(diagnose(job({}, 733)))
-
-
-@pytest.mark.parametrize(
-    ("head", "wanted"),
-    [
-        ("IB interface: ib0\nNodes:        2\n", "GLOO_SOCKET_IFNAME=ib0"),
-        ("", "GLOO_SOCKET_IFNAME"),
-    ],
-)
-def test_gloo_peers_that_time_out_are_told_the_interface(head: str, wanted: str) -> None:
-    error = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n"
-    log = head + "".join(
-        f'{r}: Traceback (most recent call last):\n{r}:   File "async_save.py", line 58, in save\n{r}: {error}'
-        for r in range(4, 8)
-    )
-    found = diagnose(log)
-    assert wanted in found.fixes[0].do
 
 
 RETRIES = "{n}:411:866 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer {peer}<33397> with error 12, opcode 0, len 0, vendor err 129 (Recv)\n"

@@ -24,7 +24,6 @@ from slurmdoctor.model import (
     JobRecord,
     Knowledge,
     Observations,
-    RunState,
     ScriptEvidence,
     Timeline,
     reason,
@@ -47,31 +46,31 @@ def infer(
     if exit_status is None and record is not None:
         exit_status = script_status(record)
     case = Case(timeline, observed, knowledge, record, exit_status)
-    finding, state = _attempt(case)
+    finding = _attempt(case)
     finding = finding if observed.complete else of_a_part(finding)
     finding = _with_earlier(note_after_training(finding, case), case)
     root = finding.root
     if root is not None and root.main.stack_of:
         finding = because(finding, reason("crash-stack", thread=root.main.stack_of, traceback=root.main.traceback))
-    finding = collect_facts(finding, state, case, script)
+    finding = collect_facts(finding, case, script)
     if script is not None:
         finding = apply_script(finding, script, case)
-    finding = blame_nodes(quote_record(finding, knowledge), case)
+    finding = blame_nodes(quote_record(finding, case), case)
     finding = replace(finding, standings=group_ranks(finding, case))
     return choose_evidence(finding, case)
 
 
 def _with_earlier(finding: Finding, case: Case) -> Finding:
     """The finding with the attempts that failed before."""
-    before = [_attempt(Case(one, case.observed, case.knowledge))[0] for one in case.timeline.earlier]
+    before = [_attempt(Case(one, case.observed, case.knowledge)) for one in case.timeline.earlier]
     earlier = tuple(EarlierAttempt(f.cause, f.origin.rank) for f in before if f.verdict == "failed")
     if earlier and finding.verdict == "failed":
         finding = because(finding, reason("earlier-attempts", attempt=case.timeline.attempts, earlier=earlier))
     return replace(finding, earlier=earlier)
 
 
-def _attempt(case: Case) -> tuple[Finding, RunState]:
-    """The finding on one attempt, and how the job stood when it ended."""
+def _attempt(case: Case) -> Finding:
+    """The finding on one attempt."""
     live, survived = live_events(case)
     incidents = gather_incidents(live, case)
     silent = silent_exits(case, incidents)
@@ -82,13 +81,13 @@ def _attempt(case: Case) -> tuple[Finding, RunState]:
         finding = find_suspect(choose_root(finding, [*incidents, *silent], case), case)
     last = finding.root.main if finding.root is not None else None
     state = run_state(case.timeline, end_of(case.record, last), case.record)
-    finding = what_stalled(finding, state, case)
+    finding = what_stalled(replace(finding, state=state), case)
     if case.record is not None:
-        finding = apply_record(finding, case.record, state, case)
+        finding = apply_record(finding, case.record, case)
     elif finding.cause in case.traits["ends-stalled"]:
-        finding = apply_run_state(finding, state)
+        finding = apply_run_state(finding)
     if finding.verdict != "failed":
-        return note_who_joined(finding, case), state
+        return note_who_joined(finding, case)
     finding = explain_wait(name_first_rank(finding, incidents, case), case)
     finding = measure_extent(find_exit(finding, case), case)
-    return rate_confidence(finding, case), state
+    return rate_confidence(finding, case)

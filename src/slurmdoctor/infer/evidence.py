@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from slurmdoctor.model import (
     ScriptEvidence,
     ScriptMistake,
     Standing,
+    Suspicion,
     Timeline,
     expand_nodes,
     parse_time,
@@ -74,8 +75,8 @@ def choose_evidence(finding: Finding, case: Case) -> Finding:
 def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[Event]:
     own = [root.main]
     # what rank 0 printed last as the others waited: where to look
-    words = [finding.last_words] if finding.last_words is not None else []
-    own += [_hint(line, root.cause, f"{root.cause}/last-words", root.main.order) for line in words]
+    if finding.last_words is not None:
+        own.append(_hint(finding.last_words, root.cause, f"{root.cause}/last-words", root.main.order))
     if finding.suspicion is not None:  # what the suspect prints of itself, then what a rank prints that waits for it
         waits = {status.order for status in timeline.collectives if status.op is not None}
         own += [i.main for i in finding.same if i.main.order in waits][:1]
@@ -97,65 +98,59 @@ def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event
 
 def group_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
     """One group for each way to stand; a rank belongs to the first that fits it."""
-    root, suspicion = finding.root, finding.suspicion
+    root = finding.root
     if finding.verdict != "failed" or root is None:
         return ()
-    groups = _Groups()
+    placed: set[int | None] = {None}
+    found = []
+    for standing, ranks, why, place in _standings(finding, root, case):
+        new = sorted(rank for rank in {*ranks} - placed if rank is not None)
+        placed.update(new)
+        if new:
+            found.append(RankStanding(standing, tuple(new), why, place))
+    return tuple(found)
+
+
+_Group = tuple[Standing, Iterable["int | None"], tuple[Reason, ...], "Place | None"]
+"""How ranks stand, why, and a line that shows it."""
+
+
+def _standings(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]:
+    """All ways to stand, the most telling first."""
+    suspicion = finding.suspicion
     if suspicion is not None:
-        groups.add("suspect", suspicion.ranks, suspicion.how, _trace_of_suspect(finding, root, case))
+        yield "suspect", suspicion.ranks, (suspicion.how,), _trace_of_suspect(suspicion, root, case)
         dumped = [case.observed.dumps[r].line for r in suspicion.waiting if r in case.observed.dumps]
         if suspicion.stands_in and dumped:
-            groups.add("waiting", suspicion.waiting, reason("stacks-show-waiting"), dumped[0].place)
+            yield "waiting", suspicion.waiting, (reason("stacks-show-waiting"),), dumped[0].place
     else:
-        _add_first(groups, finding, root)
-    _add_followers(groups, finding, root, case)
+        yield from _first(finding, root)
+    yield from _followers(finding, root, case)
     for (witness, ending), reports in _bad_exits(case.timeline).items():
         why = reason("ended-without-error", exit=ending, witness=witness)
-        groups.add("collateral", (rank for one in reports for rank in one.ranks), why, reports[0].line.place)
+        yield "collateral", (rank for one in reports for rank in one.ranks), (why,), reports[0].line.place
     signals = case.observed.signals
     done = [m.line for m in signals if m.signal.kind == "finished" and m.line.origin.rank is not None]
-    groups.add("finished", (x.origin.rank for x in done), reason("completed"), done[0].place if done else None)
+    if done:
+        yield "finished", (x.origin.rank for x in done), (reason("completed"),), done[0].place
     known = {p.rank for p in case.timeline.progress} | case.rank_map.seen
     known |= set(range(finding.facts.get("world_size") or case.rank_map.world_size or 0))
-    groups.add("silent", known, reason("nothing-told"))
-    return tuple(groups.found)
+    yield "silent", known, (reason("nothing-told"),), None
 
 
-class _Groups:
-    """The groups so far; a rank stands in one alone."""
-
-    def __init__(self) -> None:
-        self._placed: set[int | None] = {None}
-        self.found: list[RankStanding] = []
-
-    def add(
-        self,
-        standing: Standing,
-        ranks: Iterable[int | None],
-        why: Reason | tuple[Reason, ...],
-        place: Place | None = None,
-    ) -> None:
-        """A group of those ranks that stand nowhere yet."""
-        new = sorted(rank for rank in {*ranks} - self._placed if rank is not None)
-        if new:
-            self._placed.update(new)
-            reasons = why if isinstance(why, tuple) else (why,)
-            self.found.append(RankStanding(standing, tuple(new), reasons, place))
-
-
-def _add_first(groups: _Groups, finding: Finding, root: Incident) -> None:
+def _first(finding: Finding, root: Incident) -> Iterator[_Group]:
     """The rank that was first, and those that failed alike."""
     if finding.origin.rank is None and not finding.alike:
         return
     first = finding.alike if finding.origin.rank is None else (finding.origin.rank,)
-    groups.add("first", first, finding.how or reason("cause", cause=root.cause), root.main.hit.place)
+    yield "first", first, finding.how or (reason("cause", cause=root.cause),), root.main.hit.place
     alike = [i.main for i in finding.same if i.main.origin.rank is not None]
     if alike or root.main.others:
         ranks = (rank for event in (root.main, *alike) for rank in event.ranks)
-        groups.add("first", ranks, reason("failed-alike", cause=root.cause), (alike or [root.main])[0].hit.place)
+        yield "first", ranks, (reason("failed-alike", cause=root.cause),), (alike or [root.main])[0].hit.place
 
 
-def _add_followers(groups: _Groups, finding: Finding, root: Incident, case: Case) -> None:
+def _followers(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]:
     """The ranks whose own lines follow from the root."""
     by_cause: dict[str, list[Event]] = {}
     for incident in (*finding.same, root, *finding.cascade):
@@ -165,7 +160,7 @@ def _add_followers(groups: _Groups, finding: Finding, root: Incident, case: Case
         waited = cause in case.traits["timed-out"]
         why = reason("waited-for-others" if waited else "follows-from-first", cause=cause)
         ranks = (rank for event in here for rank in event.ranks)
-        groups.add("waiting" if waited else "collateral", ranks, why, here[0].hit.place)
+        yield "waiting" if waited else "collateral", ranks, (why,), here[0].hit.place
 
 
 def _bad_exits(timeline: Timeline) -> dict[tuple[str, ProcessExit], list[ExitReport]]:
@@ -178,19 +173,15 @@ def _bad_exits(timeline: Timeline) -> dict[tuple[str, ProcessExit], list[ExitRep
     return found
 
 
-def _trace_of_suspect(finding: Finding, root: Incident, case: Case) -> Place | None:
+def _trace_of_suspect(suspicion: Suspicion, root: Incident, case: Case) -> Place | None:
     """A line that shows a suspect: its error, or what it printed last, or the report of its exit."""
-    assert finding.suspicion is not None
-    suspects = set(finding.suspicion.ranks)
-    if not suspects:
-        return None
+    suspects, first = set(suspicion.ranks), min(suspicion.ranks, default=-1)
     if root.main.origin.rank in suspects:
         return root.main.hit.place
-    dump = case.observed.dumps.get(min(suspects))
-    if finding.suspicion.stands_in and dump is not None:
+    dump = case.observed.dumps.get(first)
+    if suspicion.stands_in and dump is not None:
         return dump.line.place
-    words = case.observed.last_words.get(min(suspects))
-    line = words or next((r.line for r in case.reports if suspects & set(r.ranks)), None)
+    line = case.observed.last_words.get(first) or next((r.line for r in case.reports if suspects & set(r.ranks)), None)
     return line.place if line is not None else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import STOPPED, Case, because
-from slurmdoctor.infer.waiting_ranks import ended_tasks
+from slurmdoctor.infer.waiting_ranks import untold_tasks
 from slurmdoctor.model import (
     COMMAND_NOT_FOUND,
     EXIT_CODE,
@@ -81,10 +81,8 @@ def _without_guess(finding: Finding, case: Case) -> Finding:
 def never_ended(case: Case) -> tuple[int, ...]:
     """The step's tasks of which Slurm tells no end, where it tells that of nearly all others."""
     reports = [r for r in case.reports if r.kind == "step" and r.ranks]
-    if any(r.exit.exit_class in STOPPED for r in reports):
-        return ()  # the step was ended, so that none runs on
-    ended = {rank for r in reports for rank in r.ranks}
-    return tuple(rank for rank in range(ended_tasks(reports)) if rank not in ended)
+    stopped = any(r.exit.exit_class in STOPPED for r in reports)
+    return () if stopped else untold_tasks(reports)  # of a step that was ended none runs on
 
 
 def _by_the_log(finding: Finding, case: Case) -> Finding:
@@ -120,17 +118,13 @@ def _seen_by(report: ExitReport, finding: Finding, code: str = "witness") -> Fin
 
 def _conflicts(finding: Finding, best: ExitReport, own: Sequence[ExitReport]) -> tuple[Reason, ...]:
     """Witnesses of one process that do not agree are shown, not hidden."""
-    others = {r.witness: r.exit for r in own if _differ(r.exit, best.exit)}
-    if not others:
-        return ()
-    found = reason("witnesses-differ", rank=finding.origin.rank, witness=best.witness, exit=best.exit, others=others)
-    return (found,)
-
-
-def _differ(one: ProcessExit, other: ProcessExit) -> bool:
-    if one.signal is not None and one.signal == other.signal:
-        return False
-    return (one.code, one.signal) != (other.code, other.signal)
+    end, rank = best.exit, finding.origin.rank
+    others = {
+        r.witness: r.exit
+        for r in own
+        if r.exit.signal != end.signal or (end.signal is None and r.exit.code != end.code)
+    }
+    return (reason("witnesses-differ", rank=rank, witness=best.witness, exit=end, others=others),) if others else ()
 
 
 def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bool:
@@ -146,14 +140,11 @@ def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bo
     return exit_.signal is None and exit_.code not in (0, None)
 
 
-def reported_first(report: ExitReport, first: float | None) -> bool:
-    """Whether no other witness's own first failure came before; `first` is the time of the earliest of them."""
-    return report.time is None or first is None or report.time <= first
-
-
-def first_reported(case: Case) -> float | None:
-    """The time of the earliest failure that its witness calls the first."""
-    return min((r.time for r in case.reports if r.first and r.time is not None), default=None)
+def first_reports(case: Case) -> list[ExitReport]:
+    """The failures that their witnesses call the first, without those before which another witness's came."""
+    first = [r for r in case.reports if r.first]
+    earliest = min((r.time for r in first if r.time is not None), default=None)
+    return [r for r in first if r.time is None or r.time == earliest]
 
 
 # ── what Slurm's record knows ────────────────────────────────────────────────────────────────

@@ -11,15 +11,14 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because_first
 from slurmdoctor.infer.exits import never_ended
+from slurmdoctor.infer.silence import finished_before
 from slurmdoctor.infer.slurm_record import state_of, warning_came
 from slurmdoctor.infer.waiting_ranks import world_size
 from slurmdoctor.model import (
     EXIT_CODE,
     GPU_MEMORY,
     HANG,
-    LAST_STAMP,
     LIMITS,
-    Event,
     Finding,
     JobRecord,
     MemoryReading,
@@ -30,13 +29,11 @@ from slurmdoctor.model import (
     Timeline,
     format_time,
     number,
-    parse_time,
     plain,
     ranges,
     reason,
     span,
 )
-from slurmdoctor.timeline import by_zone
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
@@ -48,21 +45,19 @@ _EMERGENCY = "emergency_save"
 """The fact of a save that a signal brought about."""
 _SHOWN = 60
 """Characters of a line that a fix quotes."""
-_MOST_SAVE = 4 * 3600.0
-"""Seconds beyond which two lines are not the begin and the end of one save."""
 _ALIKE = 0.9
 """The least share of the fullest GPU's memory that each of them uses where all were as full."""
 
 
-def collect_facts(finding: Finding, state: RunState, case: Case, script: ScriptEvidence | None = None) -> Finding:
+def collect_facts(finding: Finding, case: Case, script: ScriptEvidence | None = None) -> Finding:
     """The finding with all facts of the job by name, and a note where a part of its GPUs was left out."""
     facts = _of_the_log(case, world_size(case.observed, finding.record))
     if finding.earlier:
         facts["earlier"] = [{"cause": one.cause, "rank": one.rank} for one in finding.earlier]
     by_slurm = {finding.cause, finding.root and finding.root.cause} & case.traits["ends-stalled"]
-    if by_slurm or (finding.cause == HANG and state.kind is not None):
-        facts |= _how_it_ended(finding, case.timeline, state)
-    if (done := _trained(finding, case.timeline)) is not None:
+    if by_slurm or (finding.cause == HANG and finding.state.kind is not None):
+        facts |= _how_it_ended(finding, case.timeline)
+    if (done := _trained(finding, case)) is not None:
         facts |= {"trained": _said(done), **_known(spared=_each_nodes_first(case))}
     if finding.work is not None:
         facts |= {"busy": finding.work.kind, "busy_with": finding.work.text}
@@ -70,7 +65,7 @@ def collect_facts(finding: Finding, state: RunState, case: Case, script: ScriptE
         facts["busy_limit_min"] = round(finding.timeout / 60)
     facts |= _of_memory(finding.origin.rank, case.observed.memory, facts)
     if finding.record is not None:
-        facts |= _of_the_record(finding.record, case.timeline, state)
+        facts |= _of_the_record(finding.record, case.timeline, finding.state)
     if script is not None:
         facts |= {name: value for name, value in script.facts.items() if facts.get(name) is None}
     return _with_launch_note(replace(finding, facts=facts | _warning(facts, finding.record)), case.observed)
@@ -145,9 +140,9 @@ def _job_id(names: Sequence[str]) -> str | None:
 # ── how the job ended ────────────────────────────────────────────────────────────────────────
 
 
-def _how_it_ended(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, Any]:
-    """`ended`, since when no step came, and for how long nothing was printed at all."""
-    last = finding.root.main if finding.root is not None else None
+def _how_it_ended(finding: Finding, timeline: Timeline) -> dict[str, Any]:
+    """`ended`, and since when no step came."""
+    state, last = finding.state, finding.root.main if finding.root is not None else None
     dated = last is None or last.origin.dated
     facts: dict[str, Any] = {"ended": state.kind, "no_step": state.began and state.began[:_SHOWN]}
     if state.idle is not None and (state.kind == "hung" or state.began is not None):
@@ -161,35 +156,23 @@ def _how_it_ended(finding: Finding, timeline: Timeline, state: RunState) -> dict
         facts["last_step_at"] = format_time(times[-1], dated) if times else None
         if finding.record is not None and finding.record.elapsed is not None:
             facts["elapsed_h"] = round(finding.record.elapsed / 3600, 1)
-        if state.began is None and last is not None:
-            facts |= _silence(last, dated)
     return _known(**facts)
-
-
-def _silence(last: Event, dated: bool) -> dict[str, Any]:
-    """How long before Slurm's line, which tells its own time, the log's last stamped line stands."""
-    end = parse_time(last.captures.get("at", ""))
-    # Slurm's words may stand behind a step that lost its line end, in a line with the step's stamp
-    since = parse_time(last.captures[LAST_STAMP]) if LAST_STAMP in last.captures else last.origin.time
-    if end is None or since is None or end - since < LIMITS.silence or by_zone(end - since):
-        return {}
-    return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}
 
 
 def note_after_training(finding: Finding, case: Case) -> Finding:
     """The finding, with a reason where the training had ended before the failure, or where nothing was trained at all."""
     if finding.verdict == "no-failure":
         return _nothing_trained(finding, case)
-    done = _trained(finding, case.timeline)
+    done = _trained(finding, case)
     return finding if done is None else because_first(finding, reason("trained", text=_said(done)))
 
 
-def _trained(finding: Finding, timeline: Timeline) -> SignalHit | None:
+def _trained(finding: Finding, case: Case) -> SignalHit | None:
     """The program's word that it had completed, above an exit that nothing else explains."""
-    root, done, last = finding.root, timeline.finished, timeline.last_progress
-    if finding.cause != EXIT_CODE or root is None or done is None or not done.by_program:
+    if finding.cause != EXIT_CODE or finding.root is None:
         return None
-    return done if done.order < root.main.order and (last is None or last.order < done.order) else None
+    done = finished_before(finding.root, case)
+    return done if done is not None and done.by_program else None
 
 
 def _said(done: SignalHit) -> str:
@@ -223,7 +206,7 @@ def _nothing_trained(finding: Finding, case: Case) -> Finding:
 
 
 def _of_checkpoints(timeline: Timeline, observed: Observations) -> dict[str, Any]:
-    """The newest checkpoint, by its step, its path and the time when it was saved, and the seconds of the longest save."""
+    """The newest checkpoint, by its step, its path and the time when it was saved."""
     marks = {kind: [m for m in observed.signals if m.signal.kind == kind] for kind in ("saving", "saved", "resumed")}
     last = max((p.order for p in timeline.progress), default=-1)
     # a program that tells only that it begins to save, and goes on, has saved; what was loaded is there, too
@@ -245,17 +228,7 @@ def _of_checkpoints(timeline: Timeline, observed: Observations) -> dict[str, Any
     emergency = max((m.order for m in observed.signals if m.signal.id == _EMERGENCY), default=None)
     if emergency is not None and ended > emergency:
         found["emergency_saved"] = "yes"
-    return _known(**found, save_s=_longest_save(marks["saving"], marks["saved"]))
-
-
-def _longest_save(begins: Sequence[SignalHit], ends: Sequence[SignalHit]) -> int | None:
-    """Seconds, as the program tells them or by the stamps of a save's two lines."""
-    told = [float(m.captures["seconds"]) for m in ends if m.captures.get("seconds", "").replace(".", "", 1).isdecimal()]
-    for begin, end in pairwise(sorted([*begins, *ends], key=lambda mark: mark.order)):
-        a, b = begin.line.origin.time, end.line.origin.time
-        if begin.signal.kind == "saving" and end.signal.kind == "saved" and a is not None and b is not None:
-            told.append(b - a)
-    return round(max((seconds for seconds in told if 0 < seconds < _MOST_SAVE), default=0)) or None
+    return _known(**found)
 
 
 def _of_restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:

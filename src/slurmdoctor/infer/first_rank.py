@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, events_of
 from slurmdoctor.infer.confidence import how_ordered
-from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
+from slurmdoctor.infer.exits import could_be_own, first_reports
 from slurmdoctor.infer.silence import name_missing_peer, name_suspect
 from slurmdoctor.infer.waiting_ranks import world_of, world_size
 from slurmdoctor.model import (
@@ -233,8 +233,8 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, own: list[
         own = [r for r in own if r.node in (None, origin.node)] or own
     named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
     several = any(len(r.ranks) > 1 for r in own) or any("more_ranks" in e.captures for e in case.events)
-    earliest = first_reported(case)
-    first = [rank for rank, r in named.items() if r.first and reported_first(r, earliest)]
+    firsts = first_reports(case)
+    first = [rank for rank, r in named.items() if r in firsts]
     # agents that noticed in the same second: the one that speaks first is next to the error
     chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
     if chosen is None or (_several_crashed(finding, root) and named[chosen].pid not in (None, origin.pid)):

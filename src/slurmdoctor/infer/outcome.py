@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import STOPPED, TELLING, Case
 from slurmdoctor.infer.exits import cause_of
-from slurmdoctor.infer.waiting_ranks import ended_tasks
+from slurmdoctor.infer.waiting_ranks import untold_tasks
 from slurmdoctor.model import (
     ABORT,
     COLLECTIVE_TIMEOUT,
@@ -170,12 +170,11 @@ def _not_stopped(case: Case, spoke: set[int]) -> list[Incident]:
     reports = [r for r in case.reports if r.kind == "step" and r.ranks]
     if not any(e.rule == TASK_FAILED for e in case.events) or any(r.exit.exit_class not in STOPPED for r in reports):
         return []
-    stopped = {rank for report in reports for rank in report.ranks}
-    left = [rank for rank in range(ended_tasks(reports)) if rank not in stopped]
-    if not left or len(left) > max(1, len(stopped) // LIMITS.few) or spoke.intersection(left):
+    left, stopped = untold_tasks(reports), len({rank for report in reports for rank in report.ranks})
+    if not left or len(left) > max(1, stopped // LIMITS.few) or spoke.intersection(left):
         return []
     beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
-    ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=tuple(left), tasks=tuple(left))
+    ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=left, tasks=left)
     return [_incident(ended, EXIT_CODE, "cascade", NOT_STOPPED, left, case.rank_map)]
 
 

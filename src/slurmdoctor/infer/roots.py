@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because, printed_above
-from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
+from slurmdoctor.infer.exits import cause_of, first_reports
 from slurmdoctor.model import (
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
@@ -20,7 +20,6 @@ from slurmdoctor.model import (
     Finding,
     Incident,
     Progress,
-    RunState,
     reason,
 )
 
@@ -52,9 +51,9 @@ def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> 
     )
 
 
-def what_stalled(finding: Finding, state: RunState, case: Case) -> Finding:
+def what_stalled(finding: Finding, case: Case) -> Finding:
     """The finding with what stopped the job long before Slurm or a person ended it: an error below its last step."""
-    end, last = finding.root, case.timeline.last_progress
+    end, state, last = finding.root, finding.state, case.timeline.last_progress
     idle = state.kind == "hung" or state.began is not None or last is None
     if end is None or not idle or finding.cause not in case.traits["ends-stalled"]:
         return finding
@@ -236,12 +235,12 @@ def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
 
 
 def _in_order_of_choice(tier: Sequence[Incident], case: Case) -> list[Incident]:
-    first = first_reported(case)
+    first = first_reports(case)
 
     def key(incident: Incident) -> tuple[float, bool, int]:
         time, order = case.key(incident)
         report = incident.report if incident.cause == EXIT_CODE else None
-        later = report is not None and not (report.first and reported_first(report, first))
+        later = report is not None and report not in first
         late = TICK if incident.cause in case.traits["generic"] else 0.0
         return (time + late if case.timed else 0.0, later, order)
 

@@ -82,13 +82,11 @@ def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) ->
 def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:
     """The finding with its suspect, what that rank printed meanwhile, and the suspect's own incident as the root."""
     # how the end of a program that was done hung is neither the network's nor a GPU's
-    if suspicion.kind != "all-entered" or _finished_before(root, case) is None:
+    if suspicion.kind != "all-entered" or finished_before(root, case) is None:
         finding = because(finding, suspicion.how)
-    finding = replace(finding, suspicion=suspicion)
+    finding = replace(finding, suspicion=suspicion, silent=suspicion.silent)
     if suspicion.kind != "unclear":
         finding = _with_silent(finding, suspicion.silent, suspicion.of)
-    elif suspicion.silent:
-        finding = replace(finding, silent=suspicion.silent)
     if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
         words = case.observed.last_words.get(suspicion.ranks[0])
         if words is not None:
@@ -114,10 +112,10 @@ def _from_stacks(observed: Observations) -> Suspicion | None:
     return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stands_in=here)
 
 
-def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason, of: int | None = None) -> Suspicion | None:
+def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason) -> Suspicion | None:
     """The ranks that others waited for, if any; of several one is not told from the others."""
     sure: Confidence = "medium" if len(ranks) == 1 else "low"
-    return Suspicion("missing", ranks, waiting, how, sure, of=of) if ranks else None
+    return Suspicion("missing", ranks, waiting, how, sure) if ranks else None
 
 
 def _named_by_others(finding: Finding) -> Suspicion | None:
@@ -233,13 +231,15 @@ def explain_wait(finding: Finding, case: Case) -> Finding:
 def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
     """The finding with the work that the others waited for, or that all was done, and how late a watchdog reported it."""
     late = _overdue(finding) if finding.cause == COLLECTIVE_TIMEOUT else ()
-    if (done := _finished_before(root, case)) is not None:
+    if (done := finished_before(root, case)) is not None:
         text = done.line.text.strip()[:80]
         finding = replace(finding, work=Busy("finished", text, done.order))
         return because_first(finding, reason("completed-before", text=text), *late)
     finding = because_first(finding, *late)
     busy, limit = case.observed.busy, _timeout_of(root, case.observed)
-    if busy is None or limit is None or _stepped_after(busy.order, root, case):
+    if busy is None or limit is None:
+        return finding
+    if any(busy.order < step.order < root.main.order for step in case.timeline.progress):
         return finding
     spent = busy.elapsed
     if spent is None and busy.time is not None and root.main.origin.time is not None and not root.main.bound:
@@ -260,11 +260,7 @@ def _timeout_of(root: Incident, observed: Observations) -> float | None:
     return number(told) / 1000 or None if told.isdecimal() else None
 
 
-def _stepped_after(order: int, root: Incident, case: Case) -> bool:
-    return any(order < step.order < root.main.order for step in case.timeline.progress)
-
-
-def _finished_before(root: Incident, case: Case) -> SignalHit | None:
+def finished_before(root: Incident, case: Case) -> SignalHit | None:
     """The program's own word that it was done, before the wait."""
     done, last = case.timeline.finished, case.timeline.last_progress
     if done is None or done.order > root.main.order or (last is not None and last.order > done.order):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,6 +26,8 @@ from slurmdoctor.model import (
     reason,
 )
 
+Place = TypeVar("Place")
+"""Where a rank stands: a frame, or a collective."""
 _SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
 """Launchers of which each of Slurm's tasks runs one, for several ranks."""
 
@@ -104,6 +106,12 @@ def ended_tasks(reports: Sequence[ExitReport]) -> int:
     return size if nearly_all and size > len({report.node for report in of_steps}) else 0
 
 
+def untold_tasks(reports: Sequence[ExitReport]) -> tuple[int, ...]:
+    """The tasks of which Slurm tells no end, where it tells that of nearly all others."""
+    ended = {rank for report in reports for rank in report.ranks}
+    return tuple(task for task in range(ended_tasks(reports)) if task not in ended)
+
+
 def _members_of(
     group: str, waits: Sequence[CollectiveStatus], works: Sequence[CollectiveStatus], world: Members
 ) -> Members:
@@ -138,9 +146,11 @@ def _by_places(placed: Mapping[int, int], size: int) -> Members:
 # ── who stands elsewhere ─────────────────────────────────────────────────────────────────────
 
 
-def odd_ones(places: Mapping[int, str]) -> tuple[tuple[int, ...], str] | None:
-    """The few ranks that stand elsewhere than the many, by stack dumps, and where the many stand; None where nobody stands out."""
-    (usual, most), *_ = Counter(places.values()).most_common() or [("", 0)]
+def odd_ones(places: Mapping[int, Place]) -> tuple[tuple[int, ...], Place] | None:
+    """The few ranks that stand, or wait, elsewhere than the many, and where these are; None where nobody stands out."""
+    if not places:
+        return None
+    usual, most = Counter(places.values()).most_common(1)[0]
     odd = tuple(sorted(rank for rank, where in places.items() if where != usual))
     return (odd, usual) if most > 1 and Members(list(places), True).few(odd) else None
 
@@ -177,9 +187,10 @@ def suspect(
     found = _elsewhere(wait, status, lowest)
     if found is None and not _far_apart(lowest) and (absent := _missing(waits, groups)) is not None:
         where, missing = absent
-        return _never_reported(waits[where], groups[where], missing, exits)
+        wait, members, silent = waits[where], groups[where], ()
+        found = _never_reported(wait, members, missing, exits)
     found = found or _nobody(wait, members, world, works, lowest, silent, at_fault)
-    return replace(found, silent=silent, of=members.size)
+    return replace(found, seq=wait.seq, op=wait.op, silent=silent, of=members.size)
 
 
 def _enough(wait: _Wait, members: Members) -> bool:
@@ -221,8 +232,8 @@ def _far_apart(lowest: Mapping[int, int]) -> bool:
 
 def _elsewhere(wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[int, int]) -> Suspicion | None:
     """Few ranks that wait in another collective, or had not come so far as the others."""
-    if odd := _odd_ones_out(wait.here):
-        return _mismatch(odd, wait)
+    if odd := odd_ones({rank: (work.op, work.size) for rank, work in wait.here.items()}):
+        return _mismatch(odd[0], wait)
     if _far_apart(lowest):
         return None
     if behind := _behind_others(wait.works, status, lowest):
@@ -231,19 +242,13 @@ def _elsewhere(wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[
     return _ahead(ahead, wait, lowest) if ahead else None
 
 
-def _odd_ones_out(here: Mapping[int, CollectiveStatus]) -> tuple[int, ...]:
-    (common, most), *_ = Counter((w.op, w.size) for w in here.values()).most_common()
-    odd = tuple(sorted(r for r, w in here.items() if (w.op, w.size) != common))
-    return odd if len(odd) < most and Members(list(here), True).few(odd) else ()
-
-
 def _mismatch(odd: tuple[int, ...], wait: _Wait) -> Suspicion:
     """Some ranks wait at the same number in another collective, or with another size."""
     others = _others(wait, odd)
     kinds = tuple(sorted({_kind(wait.here[r]) for r in odd}, key=str))
-    usual = Counter(_kind(wait.here[r]) for r in wait.here if r not in odd).most_common(1)[0][0]
+    usual = next(_kind(work) for rank, work in wait.here.items() if rank not in odd)
     how = reason("other-collective", seq=wait.seq, ranks=odd, kinds=kinds, others=len(others), usual=usual)
-    return Suspicion("mismatch", odd, others, how, "medium", wait.seq, wait.op)
+    return Suspicion("mismatch", odd, others, how, "medium")
 
 
 def _others(wait: _Wait, ranks: tuple[int, ...]) -> tuple[int, ...]:
@@ -277,7 +282,7 @@ def _behind(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> S
     own = {(w.seq, w.op) for w in wait.works if w.rank in ranks and w.seq == lowest.get(w.rank, -1) != wait.seq}
     kinds = tuple(sorted(own, key=str))
     how = reason("behind", ranks=ranks, waiting=len(waiting), seq=wait.seq, op=wait.op, own=kinds)
-    return Suspicion("behind", ranks, waiting, how, "medium", wait.seq, wait.op)
+    return Suspicion("behind", ranks, waiting, how, "medium")
 
 
 def _ahead_of_others(wait: _Wait, lowest: Mapping[int, int]) -> tuple[int, ...]:
@@ -292,7 +297,7 @@ def _ahead(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Su
     own = next(w for w in wait.works if w.rank == ranks[0] and w.seq == lowest[w.rank])
     others = _others(wait, ranks)
     how = reason("ahead", ranks=ranks, seq=own.seq, op=own.op, others=others, usual_seq=wait.seq, usual_op=wait.op)
-    return Suspicion("mismatch", ranks, others, how, "medium", wait.seq, wait.op)
+    return Suspicion("mismatch", ranks, others, how, "medium")
 
 
 # ── who is absent ────────────────────────────────────────────────────────────────────────────
@@ -324,9 +329,7 @@ def _never_reported(
         ended=ended[:2],
     )
     sure = len(missing) == 1 and (members.complete or len(wait.ranks) >= LIMITS.waiting_of_a_node)
-    return Suspicion(
-        "missing", missing, wait.ranks, how, "medium" if sure else "low", wait.seq, wait.op, of=members.size
-    )
+    return Suspicion("missing", missing, wait.ranks, how, "medium" if sure else "low")
 
 
 def _nobody(
@@ -343,17 +346,17 @@ def _nobody(
     if len({w.seq for w in wait.works} - {None}) > 1 or len({_kind(w) for w in wait.here.values()}) > 1:
         numbers = tuple(sorted({(w.seq, w.op, w.rank) for w in wait.works if lowest.get(w.rank) == w.seq}, key=str))
         how = reason("numbers-differ", waits=numbers, far=_far_apart(lowest))
-        return Suspicion("unclear", (), tuple(sorted({w.rank for w in wait.works})), how, "low", seq, op)
+        return Suspicion("unclear", (), tuple(sorted({w.rank for w in wait.works})), how, "low")
     waiting = {w.rank for w in works if w.op is not None} | set(wait.ranks)
     everyone = members.complete or (world.complete and waiting.issuperset(world.ranks))
     if everyone and not set(members.ranks) - set(wait.ranks):
         how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op, told=at_fault)
-        return Suspicion("all-entered", (), wait.ranks, how, "low", seq, op)
+        return Suspicion("all-entered", (), wait.ranks, how, "low")
     of_this = [w.enqueued for w in works if not w.dump and w.rank in wait.ranks and w.seq == seq]
     queued = max((one or 0 for one in of_this), default=0) - (seq or 0)
     queued = queued if queued >= LIMITS.works_queued else 0
     how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
-    return Suspicion("unclear", (), wait.ranks, how, "low", seq, op)
+    return Suspicion("unclear", (), wait.ranks, how, "low")
 
 
 # ── how far each came ────────────────────────────────────────────────────────────────────────

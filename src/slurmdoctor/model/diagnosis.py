@@ -191,6 +191,8 @@ class Finding(Frozen):
     """What to do with the job, whatever the cause's fixes are."""
     node_names: Mapping[str, Any] = field(default_factory=dict)
     """What fixes call the nodes that the failure belongs to."""
+    state: RunState = RunState()
+    """How the job stood when it ended."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the job, by name."""
     notes: tuple[Reason, ...] = ()

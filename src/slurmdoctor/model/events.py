@@ -15,9 +15,6 @@ from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
 from slurmdoctor.model.notation import ProcessExit, number
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 
-LAST_STAMP = "last_stamp"
-"""The capture with the time of the last stamped line above one of Slurm's that has none."""
-
 
 class Reason(Frozen):
     """Why inference decided as it did: a code, and the values that its sentence needs (`report/reasons.py`)."""

@@ -14,8 +14,6 @@ class Limits(Frozen):
     # ── survival: did the job go on after an error? ──
     held_back: int = 8192
     """Bytes that a program without a terminal holds back before it prints them: they may come after the traceback that ended it."""
-    own_steps: int = 4
-    """Steps of a rank below the report of its end that show that another run's end was reported."""
     nothing_after_cut: int = 200
     """Bytes after a cut in which no attempt can have said anything."""
     attempt_begins: int = 1024
@@ -68,8 +66,6 @@ class Limits(Frozen):
     """Steps that show how long one takes where it is not known how long the job ran;"""
     stall_of_few_steps: float = 3 * 3600.0
     """with fewer, seconds without one below which nobody calls it a stall."""
-    silence: float = 1800.0
-    """Seconds without a stamped line from which a job may have hung, though nothing else tells so."""
     few_words: int = 4096
     """Bytes in which no step can have been told: after a loop began, or between a loaded checkpoint and the end."""
     other_clock: float = 60.0

@@ -182,10 +182,10 @@ class Excerpts:
                 if limit == 0:
                     return
 
-    def above(self, line: Line, limit: int, reach: int = _LOOK_BACK, *, own: bool = False) -> Iterator[Line]:
-        """The preceding lines, whoever wrote them, nearest first; with `own` first the text before it in its own line."""
+    def above(self, line: Line, limit: int, reach: int = _LOOK_BACK) -> Iterator[Line]:
+        """The preceding lines, whoever wrote them, nearest first."""
         rows = self.rows(line.source, line.offset - reach, line.offset)
-        begun = not own and bool(rows) and rows[-1][0] + len(rows[-1][1]) == line.offset
+        begun = bool(rows) and rows[-1][0] + len(rows[-1][1]) == line.offset
         for offset, raw in rows[::-1][begun : limit + begun]:
             yield self.line(line.source, offset, raw)
 

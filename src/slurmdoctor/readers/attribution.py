@@ -14,7 +14,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
-from slurmdoctor.model import LAST_STAMP, Event, RankMap, Writer, format_time
+from slurmdoctor.model import Event, RankMap, Writer
 from slurmdoctor.ranks import Excerpts, Place, parse_time
 from slurmdoctor.readers.targets import Repeats
 from slurmdoctor.search import MOST
@@ -107,8 +107,6 @@ class RepeatedRanks:
         return replace(event, others=others, count=event.count + more)
 
 
-_FEW_ABOVE = 24
-"""Lines above one of Slurm's in which a stamp is looked for."""
 _LINE_END = 2
 """Bytes."""
 _LOGGED_ERROR = text("logged-error")
@@ -148,17 +146,9 @@ def _timed(event: Event, lines: Excerpts) -> Event:
     """The event with the time of the last stamp above it where its line has none."""
     above = lines.stamped_before(event.hit, event.label) if event.origin.time is None else None
     if above is None:
-        return _with_the_last_stamp(event, lines) if "at" in event.captures and event.origin.time is None else event
+        return event
     origin = replace(event.origin, time=above.origin.time, dated=above.origin.dated)
     return replace(event, origin=origin, bound=_LOGGED_ERROR.search(above.raw) is None)
-
-
-def _with_the_last_stamp(event: Event, lines: Excerpts) -> Event:
-    """Slurm's line, which tells its own time, with that of the last stamped line above it, whoever wrote that."""
-    before = lines.above(lines.at(*event.hit.place), _FEW_ABOVE, own=True)
-    last = next((line.origin for line in before if line.origin.time is not None), None)
-    shown = format_time(last.time) if last is not None and last.dated else None
-    return event if shown is None else replace(event, captures={**event.captures, LAST_STAMP: shown})
 
 
 def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], int]) -> Event:

@@ -86,8 +86,8 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
     if not ends:
         return None
     first = min(ends, key=lambda e: e.order).hit
-    below = first.offset + len(first.raw.encode())
-    for line in _upwards(lines, first.source, below, _ABOVE_WAIT, _MOST_ABOVE):
+    own = lines.line(first.source, first.offset, first.raw.encode())  # a bar may stand before it, with or without a \r
+    for line in (own, *_upwards(lines, first.source, first.offset, _ABOVE_WAIT, _MOST_ABOVE)):
         found = _work_in(line) if _is_work_line(line.raw) else None
         if found and (found.elapsed is not None or found.time is not None):
             return found

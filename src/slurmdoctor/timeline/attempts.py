@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import LIMITS, Event, ExitReport, Frozen, Observations
+from slurmdoctor.model import LIMITS, Event, Frozen, Observations
 
 END = 1 << 62
 Span = tuple[int, int]
@@ -27,11 +27,10 @@ class Attempts(Frozen):
 
 def find(events: Sequence[Event], observed: Observations) -> Attempts:
     """The last attempt that failed, the ones before it, and how many there were."""
-    progress = observed.progress
-    places = sorted(r.order for r in observed.reports)
-    failures = sorted({*(e.order for e in events if e.role != "hint"), *places})
-    signs = sorted({*failures, *(p.order for p in progress)})
-    edges = [0, *_cuts(observed), END]
+    went_on = _went_on(observed)
+    failures = sorted([e.order for e in events if e.role != "hint"] + [r.order for r in observed.reports])
+    signs = sorted([*failures, *(p.order for p in observed.progress)])
+    edges = [0, *_cuts(observed, went_on), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     lived = [s for s in spans if _any(signs, s)] or spans[-1:]
     failed = [s for s in spans if _any(failures, s)]
@@ -39,8 +38,7 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
     total = sum(file.bytes for file in observed.files)
-    finished = [m.order for m in observed.signals if m.signal.kind == "finished"]
-    lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
+    lives = max(went_on.values(), default=-1) >= last[1]
     if last[1] < END and total - last[1] > (LIMITS.nothing_after_cut if lives else LIMITS.attempt_begins):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
     count = len([s for s in lived if s[1] <= last[0]]) + 1
@@ -51,20 +49,22 @@ def _any(orders: Sequence[int], span: Span) -> bool:
     return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
 
 
-def _cuts(observed: Observations) -> list[int]:
+def _went_on(observed: Observations) -> dict[int, int]:
+    """Each file's last step or finish: that a job's .out stands behind its .err says nothing of what came later."""
+    found = {p.source: p.order for p in observed.progress}
+    for mark in observed.signals:
+        if mark.signal.kind == "finished":
+            found[mark.line.source] = max(mark.order, found.get(mark.line.source, 0))
+    return found
+
+
+def _cuts(observed: Observations, went_on: Mapping[int, int]) -> list[int]:
     """Positions at which a new attempt begins."""
-    # each file by itself: that a job's .out stands behind its .err says nothing of what came later
-    went_on: dict[int, int] = {}
-    for source, order in [
-        *((p.source, p.order) for p in observed.progress),
-        *((m.line.source, m.order) for m in observed.signals if m.signal.kind == "finished"),
-    ]:
-        went_on[source] = max(order, went_on.get(source, 0))
     cuts = _announced(observed) | _by_agents(observed, went_on) | _begun_again(observed) | _by_tasks(observed)
     for event in observed.events:
         if event.ends_job and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
-    return sorted(cuts | _by_own_steps(observed, cuts))
+    return sorted(cuts)
 
 
 def _announced(observed: Observations) -> set[int]:
@@ -74,25 +74,18 @@ def _announced(observed: Observations) -> set[int]:
     for mark in observed.signals:
         if mark.signal.kind != "attempt":
             continue
-        name = mark.captures.get("job")
-        if name is None:
+        source, name = mark.line.source, mark.captures.get("job")
+        if name is None or job.get(source, name) != name:
             cuts.add(mark.order)
-        elif job.setdefault(mark.line.source, name) != name:
-            cuts.add(mark.order)
-            job[mark.line.source] = name
+        if name is not None:
+            job[source] = name
     return cuts
 
 
 def _begun_again(observed: Observations) -> set[int]:
     """Where what a launcher, a script or a program prints as it begins is printed again, after something ended."""
-    ends: dict[int, list[int]] = {}
-    for event in observed.events:
-        if event.role in _ENDS and not event.retried:
-            ends.setdefault(event.hit.source, []).append(event.order)
-    for report in observed.reports:
-        ends.setdefault(report.line.source, []).append(report.order)
-    for places in ends.values():
-        places.sort()
+    ended = (event.order for event in observed.events if event.role in _ENDS and not event.retried)
+    ends = sorted([*ended, *(report.order for report in observed.reports)])
     cuts: set[int] = set()
     begun: dict[tuple[int, str], int] = {}
     many: set[tuple[int, str]] = set()
@@ -101,7 +94,7 @@ def _begun_again(observed: Observations) -> set[int]:
             continue
         sign = (mark.line.source, mark.signal.id)
         before = begun.get(sign)
-        if before is not None and _any(ends.get(sign[0], ()), (before, mark.order)):
+        if before is not None and _any(ends, (before, mark.order)):
             if sign not in many:
                 cuts.add(mark.order)
         elif before is not None and "once" in mark.captures:
@@ -134,34 +127,16 @@ def _by_tasks(observed: Observations) -> set[int]:
     return cuts
 
 
-def _by_own_steps(observed: Observations, cuts: Collection[int]) -> set[int]:
-    """Below torchelastic's report of a rank's end that its own steps follow, where no cut stands between them and those above: it was another run's."""
-    found: set[int] = set()
-    of_rank: dict[tuple[int, int], list[int]] = {}
-    for step in observed.progress:
-        if step.rank is not None:
-            of_rank.setdefault((step.source, step.rank), []).append(step.order)
-    ends = sorted(cuts)
-    for report in observed.reports:
-        for rank in report.ranks if report.kind == "table" else ():
-            own = of_rank.get((report.line.source, rank), [])
-            later = own[bisect_right(own, report.order) :]
-            before = own[len(own) - len(later) - 1] if len(later) < len(own) else -1
-            if len(later) >= LIMITS.own_steps and not _any(ends, (before, later[0])):
-                found.add(report.order + 1)
-    return found
-
-
 def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:
     """torchelastic's agent says `failed` once an attempt."""
     agents: dict[tuple[int, bytes, int | None], list[int]] = {}
     tables: list[int] = []
     for report in observed.reports:
-        place = report.order
+        line = report.line
         if report.kind == "agent":
-            agents.setdefault(_agent(report), []).append(place)
+            agents.setdefault((line.source, line.label, line.origin.pid), []).append(report.order)
         elif report.kind == "table":
-            tables.append(place)
+            tables.append(report.order)
     cuts: set[int] = set()
     for (source, *_), places in agents.items():
         # an agent that prints its table has given up: what comes after it is another agent's
@@ -169,7 +144,3 @@ def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:
         if len(agents) == 1 and went_on.get(source, 0) > places[-1]:
             cuts.add(places[-1] + 1)
     return cuts
-
-
-def _agent(report: ExitReport) -> tuple[int, bytes, int | None]:
-    return report.line.source, report.line.label, report.line.origin.pid

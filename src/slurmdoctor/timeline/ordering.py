@@ -227,9 +227,9 @@ def _before_the_first_step(began: SignalHit, end: float | None, record: JobRecor
     said = began.captures.get("said", began.line.text).strip()
     if idle is None or idle < 0 or (record is None and by_zone(idle)):
         return RunState(began=said)
-    if idle < LIMITS.stall:
+    if idle <= LIMITS.stall_of_unknown_pace:
         return RunState(idle=idle)
-    return RunState("hung" if idle > LIMITS.stall_of_unknown_pace else None, idle, since, began=said)
+    return RunState("hung", idle, since, began=said)
 
 
 def by_zone(idle: float) -> bool:
