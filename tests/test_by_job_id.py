@@ -36,8 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def run(slurm: FakeSlurm, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return slurm.diagnose(folder, *words)
+run = FakeSlurm.diagnose
 
 
 def found(slurm: FakeSlurm, folder: Path, *words: str) -> dict[str, Any]:
@@ -167,9 +166,9 @@ def test_usual_names(slurm: FakeSlurm, folder: Path) -> None:
 
 
 def test_names_of_other_things(slurm: FakeSlurm, folder: Path) -> None:
-    for number, name in enumerate(OTHERS.split()):
-        put(folder / str(number), name)
-        complains(run(slurm, folder / str(number), "4711"), "no log of job 4711")
+    for name in OTHERS.split():
+        put(folder, name)
+    complains(run(slurm, folder, "4711"), "no log of job 4711")
 
 
 def test_out_and_err_are_one_job(slurm: FakeSlurm, folder: Path) -> None:
@@ -236,41 +235,33 @@ def test_of_several_jobs_the_worst_counts(statuses: list[int], one: int) -> None
 VERSIONS = [(20, 11), (22, 5), (23, 11), (24, 5), (25, 11)]
 
 
-def test_the_default_name_in_the_jobs_own_folder(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
-    place = tmp_path / "elsewhere"
-    put(place, "slurm-4711.out")
-    put(place, "slurm-4712.out", OOM)
-    slurm.scontrol()
-    slurm.sacct(VERSIONS[0], [row("4711", place), row("4711.0", place)])
-    said = found(slurm, folder, "4711")
-    assert said["first_failure"]["file"] == str(place / "slurm-4711.out")
-    assert said["facts"]["state"] == "FAILED"
-    assert "found by its name" in said["coverage"]["notes"][0]
-
-
-LINES = [
-    ("sbatch -o logs/%x-%j.txt job.sh", "logs/train-4711.txt"),
-    ("sbatch -ologs/a.txt job.sh -o b.txt", "logs/a.txt"),
-    ("sbatch --output=first.txt --output last.txt job.sh", "last.txt"),
-    ("sbatch -N2 --gres gpu:8 --exclusive -e '%j of mine.err' job.sh --output=args.txt", "4711 of mine.err"),
-    ("sbatch --output=a|b.txt --wrap 'python train.py | tee log\nsleep 1\n'", "a|b.txt"),
-    ("srun -o run-%j.txt python train.py", "run-4711.txt"),
+ON_COMMAND_LINE = "named on the command line of sbatch"
+WAYS = [
+    ("", "slurm-4711.out", "found by its name"),
+    ("sbatch -o logs/%x-%j.txt job.sh", "logs/train-4711.txt", ON_COMMAND_LINE),
+    ("sbatch -ologs/a.txt job.sh -o b.txt", "logs/a.txt", ON_COMMAND_LINE),
+    ("sbatch --output=first.txt --output last.txt job.sh", "last.txt", ON_COMMAND_LINE),
+    ("sbatch -N2 --gres gpu:8 --exclusive -e '%j of.err' job.sh --output=args.txt", "4711 of.err", ON_COMMAND_LINE),
+    ("sbatch --output=a|b.txt --wrap 'python train.py | tee log\nsleep 1\n'", "a|b.txt", ON_COMMAND_LINE),
+    ("srun -o run-%j.txt python train.py", "run-4711.txt", ON_COMMAND_LINE),
 ]
 
 
-@pytest.mark.parametrize(("version", "line", "name"), [(VERSIONS[1 + n % 4], *named) for n, named in enumerate(LINES)])
-def test_the_log_that_the_command_line_names(
-    slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int], line: str, name: str
+@pytest.mark.parametrize(
+    ("version", "line", "name", "how"), [(VERSIONS[min(n, 4)], *way) for n, way in enumerate(WAYS)]
+)
+def test_the_log_is_found_by_what_sacct_tells(
+    slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int], line: str, name: str, how: str
 ) -> None:
     place = tmp_path / "elsewhere"
     put(place, name)
-    put(place, "args.txt", OOM)
-    put(place, "first.txt", OOM)
+    for other in ("args.txt", "first.txt", "slurm-4712.out"):
+        put(place, other, OOM)
     slurm.scontrol()
     slurm.sacct(version, [row("4710", place), row("4711", place, SubmitLine=line), row("4712", place)])
     said = found(slurm, folder, "4711")
     assert said["first_failure"]["file"] == str(place / name)
-    assert "named on the command line of sbatch" in said["coverage"]["notes"][0]
+    assert how in said["coverage"]["notes"][0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -297,10 +288,9 @@ def test_a_task_is_never_taken_for_the_array_whose_number_it_shares(slurm: FakeS
     put(folder, "run-4712.txt", KEY)
     slurm.scontrol()
     line = "sbatch --array=0-1 -o run-%j.txt job.sh"
-    rows = [row(f"4711_{k}", folder, JobIDRaw=raw, SubmitLine=line) for k, raw in enumerate(("4712", "4711"))]
-    slurm.sacct((23, 11), rows)
-    assert found(slurm, folder, "4711_0")["cause"]["id"] == "python-error"
-    assert found(slurm, folder, "4711_1")["cause"]["id"] == "cuda-oom"
+    slurm.sacct((23, 11), [row(f"4711_{k}", folder, JobIDRaw=str(4712 - k), SubmitLine=line) for k in (0, 1)])
+    causes = [found(slurm, folder, f"4711_{k}")["cause"]["id"] for k in (0, 1)]
+    assert causes == ["python-error", "cuda-oom"]
 
 
 def test_the_log_that_the_script_names(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
