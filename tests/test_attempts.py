@@ -47,11 +47,6 @@ def error(order: int, **more: Any) -> Event:
 # ── attempts ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_log_without_a_cut_is_one_attempt() -> None:
-    assert cut(error(100)) == Attempts((0, END), (), 1)
-    assert cut() == Attempts((0, END), (), 1)
-
-
 def test_the_last_attempt_that_failed_is_the_verdicts() -> None:
     marks = (mark("attempt", 1000), mark("attempt", 5000))
     assert cut(error(100), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
@@ -77,26 +72,6 @@ def test_at_most_eight_earlier_attempts_are_kept() -> None:
     marks = tuple(mark("attempt", 1000 * n) for n in range(1, 10))
     found = cut(*(error(1000 * n + 1) for n in range(10)), marks=marks, size=9_500)
     assert (found.count, len(found.earlier), found.earlier[0]) == (10, 8, (1000, 2000))
-
-
-@pytest.mark.parametrize(
-    ("rest", "steps", "last"),
-    [
-        (1024, (), (0, 1000)),
-        (1025, (), (1000, END)),
-        (200, (step(1100),), (0, 1000)),
-        (201, (step(1100),), (1000, END)),
-        (201, (step(1000),), (1000, END)),
-        (201, (step(999),), (0, 1000)),
-    ],
-)
-def test_an_attempt_that_has_begun_survives_the_failure_before_it(rest: int, steps: Any, last: Any) -> None:
-    assert cut(error(100), marks=(mark("attempt", 1000),), steps=steps, size=1000 + rest).last == last
-
-
-def test_an_attempt_that_finished_has_survived_too() -> None:
-    marks = (mark("attempt", 1000), mark("finished", 1100))
-    assert cut(error(100), marks=marks, size=1201).last == (1000, END)
 
 
 def test_another_jobs_id_in_one_file_is_another_attempt() -> None:

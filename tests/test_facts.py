@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from builders import case, finish, incident, line, report, step, timeline
 from slurmdoctor.infer.facts import collect_facts
 from slurmdoctor.model import (
-    EarlierAttempt,
     Finding,
     JobRecord,
     LogFile,
@@ -86,12 +85,6 @@ def test_ranks_and_nodes_are_the_rank_maps_where_it_knows_all() -> None:
     assert facts(hit("n/x", nodes="gpu[01-02]"), rank_map=RankMap(node_of=two))["nodes"] == 2
 
 
-def test_the_launcher_and_the_framework_are_the_lines_own_first() -> None:
-    assert facts(launcher="srun")["launcher"] == "srun"
-    said = facts(hit("launcher/x", says="torchrun"), hit("framework/x", says="megatron"), launcher="srun")
-    assert (said["launcher"], said["framework"]) == ("torchrun", "megatron")
-
-
 @pytest.mark.parametrize(
     ("names", "job_id"),
     [
@@ -104,11 +97,6 @@ def test_the_job_id_is_what_the_files_names_agree_on(names: list[str], job_id: i
     files = tuple(LogFile(name, 1, 1) for name in names)
     assert facts(files=files).get("job_id") == job_id
     assert facts(hit("job_id/env", says="9"), files=files)["job_id"] == "9"
-
-
-def test_attempts_and_the_last_numbered_step() -> None:
-    found = facts(log=timeline(attempts=3, progress=[step(4), step(5), step(None, at=9)]))
-    assert (found["attempts"], found["last_step"]) == (3, 5)
 
 
 def test_restarts_and_the_steps_gained_since_the_first() -> None:
@@ -125,11 +113,6 @@ def test_restarts_and_the_steps_gained_since_the_first() -> None:
         found = facts(*begins, log=timeline(progress=one_side))
         assert (found["restarts"], "gained" in found) == (2, False)
     assert "restarts" not in facts(hit("a/x", "attempt", restart="0"), hit("f/x", "finished", restart="4"))
-
-
-def test_earlier_attempts_are_listed() -> None:
-    found = facts(finding=Finding("failed", earlier=(EarlierAttempt("gpu-oom", 3), EarlierAttempt(None, None))))
-    assert found["earlier"] == [{"cause": "gpu-oom", "rank": 3}, {"cause": None, "rank": None}]
 
 
 def test_how_a_job_stood_that_slurm_ended() -> None:

@@ -16,7 +16,6 @@ from slurmdoctor.model import (
     Order,
     Origin,
     RankMap,
-    Suspicion,
     reason,
 )
 
@@ -43,22 +42,12 @@ def named(
 # ── the root's own line ──────────────────────────────────────────────────────────────────────
 
 
-def test_the_roots_own_line_names_its_rank() -> None:
-    found = named(incident("cuda-oom", 3, 10.0, 1, node="n1"))
-    assert (found.origin, found.how, found.alike) == (Origin(rank=3, node="n1", time=10.0, dated=True), (ONLY,), ())
-
-
 def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
     root, other = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 4, None, 2)
     clocks = Clocks(ahead={"n": 5.0}, steps={"n": 3}, reference="m")
     by_time, by_place = (named(root, other, order=order, clocks=clocks).how for order in ("timestamps", "file"))
     assert by_time == (reason("first-unexplained", order="timestamps", aligned=True),)
     assert by_place == (reason("first-unexplained", order="file", aligned=False),)
-
-
-def test_a_silent_rank_is_known_from_its_witness() -> None:
-    root = incident("exit-code", 3, 10.0, 1, report=report(3, 3, witness="mpirun"))
-    assert named(root).how == (reason("witness-alone", witness="mpirun"),)
 
 
 def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
@@ -239,17 +228,7 @@ def test_the_rank_that_died_where_the_system_hit() -> None:
     assert named(incident("storage-io", None, 10.0, 1, role="root"), victim).origin.rank is None
 
 
-def test_a_rank_in_the_line_itself_needs_no_victim() -> None:
-    found = named(incident("gpu-fault", 3, 10.0, 1), incident("segfault", 7, 12.0, 2))
-    assert (found.origin.rank, found.how) == (3, (FIRST,))
-
-
 # ── no process ───────────────────────────────────────────────────────────────────────────────
-
-
-def test_what_ends_the_whole_job_has_no_rank() -> None:
-    found = named(incident("time-limit", 3, 10.0, 1, node="n1"))
-    assert (found.origin, found.how) == (Origin(node="n1", time=10.0, dated=True), (reason("whole-job"),))
 
 
 def test_a_victims_rank_is_not_the_first() -> None:
@@ -259,9 +238,3 @@ def test_a_victims_rank_is_not_the_first() -> None:
     assert named(incident("peer-lost", 3, 10.0, 1, report=report(1, 3))).origin.rank == 3
     assert named(incident("slurm-step", 3, 10.0, 1, role="cascade")).origin.rank == 3
     assert named(incident("abort", 3, 10.0, 1, role="cascade")).how == unknown
-
-
-def test_a_suspect_is_first() -> None:
-    suspicion = Suspicion("missing", (6,), (3,), reason("made"), "low")
-    found = named(incident("collective-timeout", 3, 10.0, 1), suspicion=suspicion, known=RankMap({6: "n2"}))
-    assert (found.origin, found.how) == (Origin(rank=6, node="n2"), (reason("made"),))

@@ -21,11 +21,6 @@ def count(*events: Event) -> int:
     return len(parted(*events))
 
 
-def test_incidents_stand_in_the_order_of_time() -> None:
-    late, early = event("cuda-oom", 1, 50.0, 10), event("storage-io", 2, 20.0, 9000)
-    assert [cause for cause, _ in parted(late, early)] == ["storage-io", "cuda-oom"]
-
-
 @pytest.mark.parametrize(
     ("second", "incidents"),
     [
@@ -49,10 +44,6 @@ def test_writers_without_a_rank_are_told_apart_by_node() -> None:
     assert count(one, event("cuda-oom", None, 10.0, 200, node="n1")) == 1
     assert count(one, event("cuda-oom", None, 10.0, 200, node="n2")) == 2
     assert count(one, event("cuda-oom", None, 10.0, 9000, node="n1")) == 2, "their clock tells nothing of one process"
-
-
-def test_hints_are_no_incidents() -> None:
-    assert parted(event("storage-io", 1, 10.0, 100, role="hint")) == []
 
 
 def test_a_chain_is_one_incident_wherever_it_stands() -> None:

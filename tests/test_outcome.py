@@ -66,22 +66,6 @@ def verdict(*incidents: Incident, silent: tuple[Incident, ...] = (), exit_status
     return decide_whether_failed(case(timeline(**log), exit_status=exit_status), incidents, silent).verdict
 
 
-def test_nothing_at_all_is_unknown() -> None:
-    assert decide_whether_failed(case(timeline()), (), ()) == Finding("unknown")
-    hint = incident("gpu-fault", role="hint")
-    assert verdict(hint) == "unknown"
-
-
-def test_steps_to_the_end_are_no_failure() -> None:
-    found = decide_whether_failed(case(timeline(progress=[step(4)])), (), ())
-    assert found == Finding("no-failure", reasons=(reason("steps-to-the-end"),))
-
-
-@pytest.mark.parametrize("role", ["root", "either", "confirmation", "cascade"])
-def test_what_starts_or_follows_a_failure_is_one(role: str) -> None:
-    assert verdict(incident("x", role=role), progress=[step(4)]) == "failed"
-
-
 def test_exits_are_failures() -> None:
     assert verdict(reports=[report(1)], progress=[step(4)]) == "failed"
     assert verdict(reports=[report(0)], progress=[step(4)]) == "no-failure"

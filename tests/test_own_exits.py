@@ -45,12 +45,6 @@ def test_causes_that_an_exit_alone_establishes() -> None:
     assert cause_of(from_code(1), KNOWLEDGE) == "exit-code"
 
 
-def test_the_steps_code_is_the_worst_that_srun_reports() -> None:
-    reports = (report(3, 0), report(15, 1), report(77, 2, kind="table"), report("Killed", 3))
-    assert found(failed(incident("python-error")), *reports).step_code == 15
-    assert found(failed(incident("python-error"))).step_code is None
-
-
 def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     agent, table = report(7, 3, witness="srun"), report(1, 3, witness="table", kind="table")
     sent, own = report("Terminated", 3, witness="table", kind="table"), report(1, 3, witness="srun")

@@ -154,12 +154,6 @@ def test_the_exit_status_is_that_of_the_worst(logs: Path) -> None:
     assert run(logs).exit_code == 0
 
 
-def test_more_of_each_is_each_report_whole(logs: Path) -> None:
-    text = said("logs", "--job-id", "4711", "--ranks")
-    assert [row for row in text.splitlines() if row.startswith("4711_")] == ["4711_0", "4711_1", "4711_2", "4711_3"]
-    assert text.count("✗ rank 5") == 3
-
-
 def test_saved_texts_of_slurm_go_to_each_by_its_id(logs: Path) -> None:
     (logs.parent / "sacct.txt").write_text(
         "JobID|JobName|State|ExitCode|NodeList\n4700|long|TIMEOUT|0:0|node07\n4720|train|FAILED|1:0|node08\n"

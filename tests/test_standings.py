@@ -11,58 +11,27 @@ from slurmdoctor.model import (
     Finding,
     Incident,
     Observations,
-    Origin,
     ProcessExit,
-    Progress,
-    RankMap,
     RankStanding,
-    Signal,
-    SignalHit,
     StackDump,
     Suspicion,
     reason,
 )
 
-OOM = reason("failed-alike", cause="cuda-oom")
-
 
 def stood(
-    finding: Finding, seen: Observations | None = None, reports: tuple[ExitReport, ...] = (), **more: Any
+    finding: Finding, seen: Observations | None = None, reports: tuple[ExitReport, ...] = ()
 ) -> tuple[RankStanding, ...]:
-    return group_ranks(finding, case(timeline((), reports, **more), seen))
+    return group_ranks(finding, case(timeline((), reports), seen))
 
 
-def first(*others: Incident, **more: Any) -> Finding:
+def first() -> Finding:
     """Rank 3 ran out of memory first."""
     root = incident("cuda-oom", 3, 10.0, 30)
-    same = tuple(i for i in others if i.cause == "cuda-oom")
-    more.setdefault("how", (reason("made"),))
-    return failed(root, same=same, cascade=tuple(i for i in others if i not in same), origin=root.main.origin, **more)
+    return failed(root, how=(reason("made"),), origin=root.main.origin)
 
 
 THIRD = RankStanding("first", (3,), (reason("made"),), (0, 30))
-
-
-def test_the_first_rank_stands_with_how_it_is_known() -> None:
-    assert stood(first()) == (THIRD,)
-    assert stood(first(how=()))[0].why == (reason("cause", cause="cuda-oom"),)
-
-
-def test_ranks_that_failed_alike_are_first_too() -> None:
-    alike = incident("cuda-oom", 5, 11.0, 50, source=1, others=frozenset({7, 3}))
-    unknown = incident("cuda-oom", None, 10.5, 40, others=frozenset({9}))
-    assert stood(first(unknown, alike)) == (THIRD, RankStanding("first", (5, 7), (OOM,), (1, 50)))
-
-
-def test_followers_are_collateral_or_waited() -> None:
-    lost, again = incident("peer-lost", 1, 12.0, 60), incident("peer-lost", 2, 12.0, 70)
-    wait = incident("collective-timeout", 4, 13.0, 80)
-    nobody = incident("nccl-transport", None, 13.0, 90)
-    assert stood(first(lost, nobody, wait, again)) == (
-        THIRD,
-        RankStanding("collateral", (1, 2), (reason("follows-from-first", cause="peer-lost"),), (0, 60)),
-        RankStanding("waiting", (4,), (reason("waited-for-others", cause="collective-timeout"),), (0, 80)),
-    )
 
 
 def test_a_bad_exit_shows_that_a_rank_ended_and_a_good_one_nothing() -> None:
@@ -80,29 +49,6 @@ def test_a_bad_exit_shows_that_a_rank_ended_and_a_good_one_nothing() -> None:
         RankStanding("collateral", (6, 7, 8), (reason("ended-without-error", exit=term, witness="srun"),), (1, 91)),
         RankStanding("collateral", (9,), (reason("ended-without-error", exit=one, witness="mpirun"),), (0, 93)),
     )
-
-
-def finish(kind: Any, rank: int | None, offset: int) -> SignalHit:
-    signal = Signal(kind, kind, ("made",), "made")
-    return SignalHit(signal, line("made", at=offset, origin=Origin(rank=rank)), offset, {})
-
-
-def test_who_finished_and_who_printed_nothing() -> None:
-    marks = (
-        finish("attempt", 0, 5),
-        finish("finished", None, 10),
-        finish("finished", 1, 15),
-        finish("finished", 2, 20),
-    )
-    step = Progress(0, 0, 0, 5, b"", 1, None, None)
-    found = stood(first(), observed(RankMap(seen=frozenset({4})), signals=marks), progress=(step,))
-    assert found == (
-        THIRD,
-        RankStanding("finished", (1, 2), (reason("completed"),), (0, 15)),
-        RankStanding("silent", (4, 5), (reason("nothing-told"),), None),
-    )
-    whole = stood(first(), observed(RankMap(world_size=5)))
-    assert whole[1:] == (RankStanding("silent", (0, 1, 2, 4), (reason("nothing-told"),), None),)
 
 
 def suspected(kind: Any, ranks: tuple[int, ...], root: Incident | None = None, **more: Any) -> Finding:
