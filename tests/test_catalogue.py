@@ -16,10 +16,9 @@ from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, render
-from slurmdoctor.knowledge.workshop.proof import admits, peeled, takes
-from slurmdoctor.model import Cause, Rule, Trait
+from slurmdoctor.knowledge.workshop.proof import peeled, takes
+from slurmdoctor.model import Cause, Trait
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.readers import rule_events
 
 CONTRACT_HEAD = (
     "# The causes that a diagnosis may name, each with its family and role: scripts and chat bots depend on them.\n"
@@ -37,7 +36,7 @@ CAUSES = list(KNOWN.causes.values())
 def problems() -> dict[str, list[str]]:
     """What `rules check` says, by file."""
     told: dict[str, list[str]] = {}
-    checked = check(LOADED)
+    checked = check(LOADED, FILES)
     for problem in (*checked.problems, *checked.notes):
         told.setdefault(problem.place.file, []).append(render(problem))
     return told
@@ -46,16 +45,6 @@ def problems() -> dict[str, list[str]]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
 def test_rules_check_finds_nothing(file: str) -> None:
     assert not problems().get(file, []), "\n\n".join(problems()[file])
-
-
-@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
-def test_a_diagnosis_takes_the_examples_and_not_what_only_looks_alike(cause: Cause) -> None:
-    def taken(rule: Rule, line: str) -> bool:
-        texts = peeled(line, LABELS)
-        return admits(rule, line) and any(rule_events.captures_of(rule, text) is not None for text in texts)
-
-    assert [(rule.id, line) for rule in cause.rules for line in rule.match if not taken(rule, line)] == []
-    assert [(rule.id, line) for rule in cause.rules for line in rule.no_match if taken(rule, line)] == []
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
@@ -84,19 +73,6 @@ def test_no_cause_of_the_public_contract_is_renamed_or_taken_away() -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
-def test_a_cause_is_described_so_that_it_helps(cause: Cause) -> None:
-    assert cause.rules, "no rule"
-    assert all(rule.match for rule in cause.rules)
-    assert all(rule.no_match for rule in cause.rules), "no line that looks alike"
-    assert len(cause.summary) >= 120, "hardly an explanation"
-    assert cause.fixes, "no fix"
-    assert any(not fix.when for fix in cause.fixes), "no fix without conditions: some logs get none"
-    assert cause.exit_classes, "no exit class"
-    assert cause.falsepositives or "catch-all" in cause.traits, "does not say when the line lies"
-    assert cause.references or "catch-all" in cause.traits, "nowhere to read more"
-
-
-@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
 def test_a_fix_is_a_sentence_in_the_imperative(cause: Cause) -> None:
     for fix in cause.fixes:
         first = fix.do.split()[0]
@@ -106,7 +82,6 @@ def test_a_fix_is_a_sentence_in_the_imperative(cause: Cause) -> None:
             f"no imperative: {fix.do}"
         )
         assert len(fix.do) <= 420, f"too long to read at night: {fix.do}"
-        assert fix.why, f"does not say why: {fix.do}"
 
 
 @pytest.mark.parametrize("trait", TRAITS)
@@ -131,7 +106,3 @@ def test_each_fragment_is_used() -> None:
 
 def test_titles_tell_causes_apart() -> None:
     assert not [title for title, count in Counter(cause.title for cause in CAUSES).items() if count > 1]
-
-
-def test_a_rule_names_the_program_that_prints_it() -> None:
-    assert [rule.id for rule in KNOWN.rules if len(rule.source) < 4 or "TODO" in rule.source] == []

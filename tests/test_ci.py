@@ -173,8 +173,6 @@ def test_of_several_jobs_each_gets_an_annotation(repo: Path) -> None:
         {"fail-on": "sometimes"},
         {"command": "diagnose"},
         {"command": "diagnose", "paths": "*.none"},
-        {"command": "diagnose", "paths": "none.log"},
-        {"paths": "none.sbatch"},
         {"paths": "jobs/good", "args": "--no-such-option"},
     ],
 )
@@ -204,18 +202,6 @@ def test_the_action_installs_itself(repo: Path) -> None:
 
 
 # ── annotations ──────────────────────────────────────────────────────────────────────────────
-
-
-def test_no_more_annotations_than_github_takes() -> None:
-    many = [
-        github.Annotation(kind, "t", f"{n}", "a", n)
-        for kind in ("error", "notice", "warning")
-        for n in range(1, 13 + (kind == "error"))
-    ]
-    *lines, rest = github.commands(many).splitlines()
-    counts = {kind: sum(line.startswith(f"::{kind} ") for line in lines) for kind in ("error", "warning", "notice")}
-    assert set(counts.values()) == {10}
-    assert rest == "GitHub shows 10 annotations of a kind; there are 3 more errors, 2 more notices and 2 more warnings"
 
 
 def test_what_is_said_cannot_leave_its_annotation() -> None:

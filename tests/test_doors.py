@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cases import run
+from rule_files import cause_file
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
 SPOOFED = "no failure found, all is well"
@@ -64,12 +65,7 @@ SEVERAL_LINES = ("hook --command", "lint")
 def _rule(title: str) -> str:
     """A file of a cause whose texts hold the title, as YAML escapes it."""
     quoted = _escaped(title)
-    return (
-        f'cause: site/lost-tape\ntitle: "lost it {quoted}"\nrole: root\nexit_classes: [python-error]\nretry: elsewhere\n'
-        f'summary: "It stopped {quoted}."\nrules:\n- id: site/lost-tape/loader\n  source: loader\n'
-        "  applies_to: exception\n  literals: ['tape library is gone']\n  regex: 'TapeError: tape library is gone'\n"
-        "  examples:\n    match: ['TapeError: tape library is gone']\nfixes:\n- do: Exclude the node.\n"
-    )
+    return cause_file("site/lost-tape", title=f'"lost it {quoted}"', summary=f'"It stopped {quoted}."')
 
 
 def _escaped(name: str) -> str:

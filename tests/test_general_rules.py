@@ -7,29 +7,11 @@ from typing import Any
 
 import pytest
 
+import rule_files
 import slurmdoctor
 
 FRAMES = 'Traceback (most recent call last):\n  File "/scratch/demo/train.py", line 12, in main\n    run()\n'
 STEPS = "".join(f"step {number}/2000 loss 2.31\n" for number in range(1, 30))
-OWN = """
-cause: site/lost-tape
-title: lost the tape library
-role: root
-exit_classes: [python-error]
-explains: []
-retry: elsewhere
-summary: The tape library stopped.
-rules:
-  - id: site/lost-tape/loader
-    source: our loader
-    applies_to: exception
-    literals: ['tape shapes do not match']
-    regex: 'ValueError: tape shapes do not match'
-    examples: {match: ['ValueError: tape shapes do not match'], no_match: ['WARNING tape shapes do not match']}
-fixes: [{do: Exclude the node., why: The tape library was silent.}]
-falsepositives: ['On cleaning days.']
-references: ['https://wiki.example.org/tapes']
-"""
 
 
 def cause(log: str, **options: Any) -> str | None:
@@ -56,8 +38,8 @@ def test_the_wording_tells_the_cause(error: str, expected: str) -> None:
 
 
 def test_a_rule_that_knows_the_message_comes_before_the_wording(tmp_path: Path) -> None:
-    (tmp_path / "lost-tape.yaml").write_text(OWN)
-    assert cause(FRAMES + "ValueError: tape shapes do not match\n", rules=[tmp_path]) == "site/lost-tape"
+    (tmp_path / "lost-tape.yaml").write_text(rule_files.cause_file("site/lost-tape"))
+    assert cause(FRAMES + "FileNotFoundError: tape library is gone\n", rules=[tmp_path]) == "site/lost-tape"
 
 
 def test_a_remark_about_an_error_is_no_failure() -> None:

@@ -164,7 +164,6 @@ def test_the_top_shows_at_a_glance() -> None:
 
 def test_the_table_for_newcomers_is_this_one() -> None:
     text = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    text = text.partition("Until 0.1.0")[0]
     listed = re.findall(r"^\| `([\w.]+)` \| [^|]+ \| ([^|]*)\|$", text, re.M)
     assert {room: imports.replace("`", "").strip() for room, imports in listed} == ROOMS
 

@@ -8,51 +8,27 @@ import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from msgspec import msgpack
 
+from rule_files import cause_file, put
 from slurmdoctor.knowledge import RuleError, builtin, folders, load, paths
 from slurmdoctor.knowledge.document import parse
-from slurmdoctor.knowledge.loading import _loaded, keep, kept as known_in
+from slurmdoctor.knowledge.loading import _loaded, kept as known_in
 from slurmdoctor.knowledge.problems import Place
 from slurmdoctor.knowledge.rule_reader import LoadedRules, read, read_file
 from slurmdoctor.knowledge.schema import Mistakes
 from slurmdoctor.matching import usercache
 from slurmdoctor.model import Knowledge, UserError
 
-CAUSE = """\
-cause: {cause}
-title: lost the tape library
-role: root
-exit_classes: [python-error]
-explains: [sigterm]
-retry: after-fix
-summary: The tape library stopped, and the loader gave up.
-rules:
-  - id: {cause}/loader
-    source: our loader >= 3
-    literals: ['tape library is gone']
-    regex: 'tape library is gone(?: after (?P<seconds>\\d+) s)?'
-    applies_to: line
-    examples: {{match: ['tape library is gone after 30 s'], no_match: ['tape library is back']}}
-fixes:
-  - when: {{framework: [megatron, nemo], ep: true, tp: 8}}
-    do: Restart it.
-"""
-
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
     """A catalogue of our own making: one cause, in its family."""
-    return put(tmp_path / "ours" / "storage" / "tape.yaml", CAUSE.format(cause="tape")).parents[1]
-
-
-def put(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
+    return put(tmp_path / "ours" / "storage" / "tape.yaml", cause_file("tape")).parents[1]
 
 
 def plain(*folders: Path) -> Knowledge:
@@ -75,25 +51,29 @@ def test_a_cause_is_read_whole(ours: Path) -> None:
     rule = cause.rules[0]
     assert (rule.cause, rule.role, rule.applies_to) == ("tape", "root", "line")
     assert rule.match == ("tape library is gone after 30 s",)
-    assert cause.fixes[0].when == {"framework": ("megatron", "nemo"), "ep": True, "tp": 8}
 
 
-def test_a_fix_may_have_a_condition_in_place_of_a_table(ours: Path) -> None:
-    file = ours / "storage" / "tape.yaml"
-    table = "{framework: [megatron, nemo], ep: true, tp: 8}"
-    file.write_text(file.read_text().replace(table, "ep % tp != 0 or not world"))
-    assert plain(ours).causes["tape"].fixes[0].when == {"ep % tp != 0 or not world": True}
-    file.write_text(file.read_text().replace("ep % tp != 0 or not world", "ep.bit_length() > 2"))
-    assert any("no part of a condition" in problem for problem in wrong(ours))
+@pytest.mark.parametrize(
+    ("when", "read"),
+    [
+        ("{framework: [megatron, nemo], ep: true, tp: 8}", {"framework": ("megatron", "nemo"), "ep": True, "tp": 8}),
+        ("ep % tp != 0 or not world", {"ep % tp != 0 or not world": True}),
+    ],
+)
+def test_a_fix_has_a_table_of_conditions_or_one(tmp_path: Path, when: str, read: dict[str, Any]) -> None:
+    put(tmp_path / "tape.yaml", cause_file("tape", do=f"Restart it.\n    when: {when}"))
+    assert plain(tmp_path).causes["tape"].fixes[0].when == read
 
 
-def test_a_list_of_alternatives_is_one_pattern(ours: Path, tmp_path: Path) -> None:
-    file = ours / "storage" / "tape.yaml"
-    text = file.read_text()
-    before, after = text[: text.index("    regex:")], text[text.index("    applies_to:") :]
-    pieces = "      - - 'tape library is gone'\n        - ' after (?P<seconds>\\d+) s'\n"
-    put(file, f"{before}    regex:\n      - 'robot is gone'\n{pieces}{after}")
-    (rule,) = plain(ours).rules
+def test_a_condition_is_no_python(tmp_path: Path) -> None:
+    put(tmp_path / "tape.yaml", cause_file("tape", do="Restart it.\n    when: ep.bit_length() > 2"))
+    assert any("no part of an expression" in problem for problem in wrong(tmp_path))
+
+
+def test_a_list_of_alternatives_is_one_pattern(tmp_path: Path) -> None:
+    pieces = "\n      - 'robot is gone'\n      - - 'tape library is gone'\n        - ' after (?P<seconds>\\d+) s'"
+    put(tmp_path / "tape.yaml", cause_file("tape", regex=pieces))
+    (rule,) = plain(tmp_path).rules
     assert rule.regex == r"robot is gone|tape library is gone after (?P<seconds>\d+) s"
 
 
@@ -101,8 +81,8 @@ def test_a_fragment_stands_for_its_pattern(ours: Path, tmp_path: Path) -> None:
     fragments = "fragments:\n  - {id: device, regex: [tape, disk], examples: {match: [tape]}}\n"
     more = "  - {id: library, regex: '{device} library', examples: {match: [tape library]}}\n"
     put(ours / "fragments.yaml", fragments + more)
-    put(ours / "storage" / "tape.yaml", CAUSE.format(cause="tape").replace("'tape library is", "'{library} is"))
-    put(tmp_path / "site" / "raid.yaml", CAUSE.format(cause="site/raid").replace("'tape library is", "'{device}{1} is"))
+    put(ours / "storage" / "tape.yaml", cause_file("tape").replace("'tape library is", "'{library} is"))
+    put(tmp_path / "site" / "raid.yaml", cause_file("site/raid").replace("'tape library is", "'{device}{1} is"))
     put(tmp_path / "site" / "own.yaml", fragments.replace("disk", "raid"))
     rules = {rule.cause: rule.regex for rule in plain(ours, tmp_path / "site").rules}
     put(
@@ -113,31 +93,6 @@ def test_a_fragment_stands_for_its_pattern(ours: Path, tmp_path: Path) -> None:
     assert rules["own"].startswith("(?:tape|jukebox){1} is gone")
     assert rules["tape"].startswith("(?:(?:tape|disk) library) is gone")
     assert rules["site/raid"].startswith("(?:tape|raid){1} is gone")
-
-
-def test_our_own_rules_are_read() -> None:
-    known = load((builtin(),), cache=False)
-    assert known.formats
-    assert known.signals
-    assert known.causes == dict(sorted(known.causes.items()))
-    assert all(rule.cause in known.causes for rule in known.rules)
-
-
-def test_a_fact_may_have_a_constant_value(tmp_path: Path) -> None:
-    examples = "examples: {match: [megatron]}"
-    entry = f"id: framework/megatron, literals: [megatron], regex: megatron, value: megatron, {examples}"
-    put(tmp_path / "facts.yaml", f"facts:\n  - {{{entry}}}\n")
-    (fact,) = plain(tmp_path).signals
-    assert (fact.kind, fact.value) == ("fact", "megatron")
-
-
-def test_labels_and_paths_are_read(tmp_path: Path) -> None:
-    put(
-        tmp_path / "formats.yaml",
-        "formats:\n  - {id: a, pattern: 'x(?P<rank>\\d)', lock: 0.5, samples: [{line: x3, rank: 3}]}\n",
-    )
-    (label,) = plain(tmp_path).formats
-    assert (label.lock, label.samples[0]["rank"]) == (0.5, 3)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +109,9 @@ def test_labels_and_paths_are_read(tmp_path: Path) -> None:
         (b"cause: a\x07b\n", "control character", "escape"),
         (b"? [a, b]\n: c\n", "plain word", "quote"),
         (b"casue: a\n", "no key `casue`", "did you mean `cause`?"),
-        (b"[" * 2000 + b"]" * 2000, "too deep", "six levels"),
-        (b"[" * 200_000, "too deep", "six levels"),
-        (b"- " * 200_000, "too deep", "six levels"),
+        (b"[" * 2000 + b"]" * 2000, "nest", "six levels"),
+        (b"[" * 200_000, "nest", "six levels"),
+        (b"- " * 200_000, "nest", "six levels"),
     ],
 )
 def test_what_is_no_rule_file_is_refused(tmp_path: Path, text: bytes, what: str, mend: str) -> None:
@@ -180,7 +135,7 @@ def test_no_text_breaks_the_reader(text: str | bytes) -> None:
 
 def test_all_mistakes_of_all_files_are_one_error(tmp_path: Path, ours: Path) -> None:
     put(tmp_path / "site" / "one.yaml", "cause: site/one\n")
-    put(tmp_path / "site" / "two.yaml", CAUSE.format(cause="site/two").replace("role: root", "role: rot"))
+    put(tmp_path / "site" / "two.yaml", cause_file("site/two", role="rot"))
     told = wrong(ours, tmp_path / "site")
     assert any(":1:1: a cause lacks `title`; add title:" in line for line in told)
     assert any("two.yaml:3:7: `role`: Invalid enum value 'rot'; did you mean `root`?" in line for line in told)
@@ -191,18 +146,18 @@ def test_all_mistakes_of_all_files_are_one_error(tmp_path: Path, ours: Path) -> 
 
 
 def test_a_site_adds_a_cause_of_its_own(tmp_path: Path, ours: Path) -> None:
-    put(tmp_path / "site" / "deep" / "raid.yaml", CAUSE.format(cause="site/raid"))
+    put(tmp_path / "site" / "deep" / "raid.yaml", cause_file("site/raid"))
     known = plain(ours, tmp_path / "site")
     assert known.causes["site/raid"].family == "site"
     assert [rule.id for rule in known.rules] == ["site/raid/loader", "tape/loader"]
 
 
 def test_a_single_file_stands_for_a_folder(tmp_path: Path, ours: Path) -> None:
-    assert "site/raid" in plain(ours, put(tmp_path / "raid.yaml", CAUSE.format(cause="site/raid"))).causes
+    assert "site/raid" in plain(ours, put(tmp_path / "raid.yaml", cause_file("site/raid"))).causes
 
 
 def test_a_site_replaces_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
-    put(tmp_path / "site" / "tape.yaml", CAUSE.format(cause="tape").replace("lost the", "missed the"))
+    put(tmp_path / "site" / "tape.yaml", cause_file("tape", title="missed the tape library"))
     cause = plain(ours, tmp_path / "site").causes["tape"]
     assert (cause.title, cause.family) == ("missed the tape library", "storage")
 
@@ -221,9 +176,9 @@ def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
 
 
 def test_traits_states_and_endings_lead_to_their_causes(tmp_path: Path, ours: Path) -> None:
-    given = "retry: after-fix\ntraits: [link, waited]\nslurm_states: [TIMEOUT]\nendings: [killed]\n"
+    given = "after-fix\ntraits: [link, waited]\nslurm_states: [TIMEOUT]\nendings: [killed]"
     for file, cause in ((ours / "storage" / "tape.yaml", "tape"), (tmp_path / "site" / "raid.yaml", "site/raid")):
-        put(file, CAUSE.format(cause=cause).replace("retry: after-fix\n", given))
+        put(file, cause_file(cause, retry=given))
     known = plain(ours)
     assert known.traits["link"] == known.traits["waited"] == {"tape"}
     assert known.traits["system"] == frozenset()
@@ -246,13 +201,11 @@ def test_a_site_silences_our_rules(tmp_path: Path, ours: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (CAUSE.format(cause="raid"), "did you mean|write cause: site/raid"),
+        (cause_file("raid"), "did you mean|write cause: site/raid"),
         ("cause: tap\nextends: true\n", "did you mean `tape`?"),
         ("cause: site/tape\nextends: true\n", "which is not there; "),
         ("cause: tape\nextends: true\ntitle: my own\n", "has no key `title`"),
-        ("silence: [tape/traceback]\n", "`tape/traceback` is read by the program itself, and cannot be silenced"),
         ("silence: [tape/laoder]\n", "there is no rule `tape/laoder` to silence; did you mean `tape/loader`?"),
-        (CAUSE.format(cause="site/raid").replace("[sigterm]", "[site/raid]"), "explains itself"),
     ],
 )
 def test_a_site_is_told_what_it_overrides_wrongly(tmp_path: Path, ours: Path, text: str, told: str) -> None:
@@ -263,13 +216,13 @@ def test_a_site_is_told_what_it_overrides_wrongly(tmp_path: Path, ours: Path, te
 
 
 def test_one_cause_twice_in_a_folder_is_a_mistake(tmp_path: Path, ours: Path) -> None:
-    put(ours / "memory" / "tape.yaml", CAUSE.format(cause="tape"))
+    put(ours / "memory" / "tape.yaml", cause_file("tape"))
     (told,) = wrong(ours)
     assert "the cause `tape` is described a second time (first in " in told
 
 
 def test_a_rule_twice_is_a_mistake(ours: Path) -> None:
-    text = CAUSE.format(cause="tape")
+    text = cause_file("tape")
     rule = text[text.index("  - id:") : text.index("fixes:")]
     put(ours / "storage" / "tape.yaml", text.replace("fixes:", rule + "fixes:"))
     assert any("the rule `tape/loader` is described a second time" in line for line in wrong(ours))
@@ -347,15 +300,6 @@ def test_a_diagnosis_is_spared_the_examples(kept: Path, ours: Path) -> None:
     assert not any(example.encode() in bare.read_bytes() for rule in whole.rules for example in rule.match)
 
 
-def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
-    known = read((builtin(),)).knowledge
-    keep("a", known)
-    again = known_in("a")
-    assert again == known
-    assert again is not None
-    assert list(again.causes) == list(known.causes)
-
-
 def test_a_changed_rule_file_is_read_again(kept: Path, ours: Path) -> None:
     load((ours,))
     file = ours / "storage" / "tape.yaml"
@@ -389,16 +333,7 @@ def test_a_damaged_cache_is_ignored(kept: Path, ours: Path, damage: bytes) -> No
     assert file.read_bytes() == data
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        7,
-        [],
-        {"causes": {}},
-        [{"a": "b"}, [], []],
-    ],
-    ids=["no knowledge", "empty", "by name", "no cause"],
-)
+@pytest.mark.parametrize("odd", [7, [], {"causes": {}}, [{"a": "b"}, [], []]])
 def test_a_whole_file_with_odd_content_is_ignored(kept: Path, ours: Path, odd: object) -> None:
     first = load((ours,))
     (file,) = kept.glob("*.rules")

@@ -49,11 +49,6 @@ def test_every_make_target_named_is_there(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M)
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([\w./-]+)\)", README))))
-def test_every_link_leads_somewhere(link: str) -> None:
-    assert (ROOT / link).exists()
-
-
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", PROSE))))
 def test_every_option_named_is_there(option: str) -> None:
     assert option in "".join(map(shown, ("diagnose", "hook", "lint"))) or option in ("--label",)

@@ -83,7 +83,7 @@ def test_a_table_may_ask_for_the_value_of_an_expression() -> None:
     "text", ["", "a.b", "a[0]", "import os", "f(a)", "a if b else c", "a is b", "a := 1", "-" * 9999]
 )
 def test_conditions_are_no_python(text: str) -> None:
-    with pytest.raises(ValueError, match=r"condition|is not known"):
+    with pytest.raises(ValueError, match="expression"):
         names_of(text)
 
 
@@ -173,24 +173,26 @@ def test_placeholders_are_printed_as_a_person_would(template: str, text: str) ->
 
 def test_what_the_log_does_not_tell_cannot_be_filled() -> None:
     facts = {"none": None, "empty": "", "flag": True, "word": "gpu", "ep": 4, "nothing": (), "many": (1, 2)}
-    templates = "{x} {none} {empty} {flag} {word*2} {ep/0} {ep%0} {nothing} {many*many} {huge/ep} {ceil()}"
+    templates = (
+        "{x} {none} {empty} {flag} {word*2} {ep/0} {ep%0} {nothing} {many*many} {huge/ep} {ceil()} {'x'*9} {True}"
+    )
     assert {fill(template, {**facts, "huge": 10**400}) for template in templates.split()} == {None}
 
 
 @pytest.mark.parametrize(
     ("template", "wrong"),
     [
-        ("{a.b}", "neither a name nor arithmetic"),
-        ("{a[0]}", "neither"),
-        ("{__import__('os')}", "is not known"),
-        ("{a ** 9}", "neither"),
-        ("{'x' * 9}", "neither"),
-        ("{}", "neither"),
-        ("{a", "no partner"),
-        ("a}", "no partner"),
-        ("{a if b else c}", "neither"),
-        ("{True}", "neither"),
-        ("{min(a, key=b)}", "neither"),
+        ("{a.b}", "no part of"),
+        ("{a[0]}", "expression"),
+        ("{__import__('os')}", "no part of"),
+        ("{a ** 9}", "expression"),
+        ("{}", "expression"),
+        ("{a", "expected '}'"),
+        ("a}", "Single '}'"),
+        ("{a:3}", "more than a name"),
+        ("{a!r}", "more than a name"),
+        ("{a if b else c}", "expression"),
+        ("{min(a, key=b)}", "expression"),
     ],
 )
 def test_anything_but_names_and_arithmetic_is_refused(template: str, wrong: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,40 +29,33 @@ def test_what_was_put_comes_back(folder: Path) -> None:
     assert [file.name for file in folder.iterdir()] == ["a.rules"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 4096])
-def test_a_damaged_file_counts_as_none(folder: Path, damage: bytes) -> None:
-    usercache.put("a.rules", b"data")
-    (folder / "a.rules").write_bytes(damage)
-    assert usercache.get("a.rules") is None
-
-
-def test_a_cut_file_counts_as_none(folder: Path) -> None:
+@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 4096, None])
+def test_a_damaged_or_cut_file_counts_as_none(folder: Path, damage: bytes | None) -> None:
     usercache.put("a.rules", b"data" * 100)
     file = folder / "a.rules"
-    file.write_bytes(file.read_bytes()[:-1])
+    file.write_bytes(file.read_bytes()[:-1] if damage is None else damage)
     assert usercache.get("a.rules") is None
 
 
-def test_what_others_may_write_to_is_not_believed(folder: Path) -> None:
+def _linked(file: Path) -> None:
+    file.rename(file.parents[1] / "elsewhere")
+    file.symlink_to(file.parents[1] / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.chmod(0o666),
+        lambda file: file.parent.chmod(0o777),
+        lambda file: (
+            os.chown(file, 65534, 65534) if os.geteuid() == 0 else pytest.skip("only root can give files away")
+        ),
+        _linked,
+    ],
+)
+def test_what_others_could_have_written_is_not_believed(folder: Path, spoil: Callable[[Path], object]) -> None:
     usercache.put("a.rules", b"data")
-    (folder / "a.rules").chmod(0o666)
-    assert usercache.get("a.rules") is None
-    (folder / "a.rules").chmod(0o600)
-    folder.chmod(0o777)
-    assert usercache.get("a.rules") is None
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_belongs_to_another_user_is_not_believed(folder: Path) -> None:
-    usercache.put("a.rules", b"data")
-    os.chown(folder / "a.rules", 65534, 65534)
-    assert usercache.get("a.rules") is None
-
-
-def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
-    usercache.put("a.rules", b"data")
-    (folder / "a.rules").rename(tmp_path / "elsewhere")
-    (folder / "a.rules").symlink_to(tmp_path / "elsewhere")
+    spoil(folder / "a.rules")
     assert usercache.get("a.rules") is None
 
 

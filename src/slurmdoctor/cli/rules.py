@@ -20,7 +20,7 @@ from slurmdoctor.model import Knowledge, UserError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from slurmdoctor.knowledge.workshop import Trial
+    from slurmdoctor.knowledge.workshop import Tried
 
 
 @click.group(cls=Group)
@@ -128,7 +128,7 @@ def test(folder: Path, extra: tuple[str, ...]) -> None:
         raise UserError(f"no truth.yaml below {folder}", "put one beside each log; docs/rules.md shows it")
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra, rank_timelines=False))
     say("\n".join(_trial_lines(trial, folder)))
-    if trial.right.total() < trial.wanted.total():
+    if not all(one.right for one in trial):
         raise click.exceptions.Exit(1)
 
 
@@ -144,20 +144,25 @@ def _row(known: Knowledge, name: str) -> dict[str, Any]:
     return {**{key: getattr(cause, key) for key in ("id", "family", "title", "role")}, "rules": patterns}
 
 
-def _trial_lines(trial: Trial, folder: Path) -> Iterable[str]:
-    for miss in trial.misses:
-        wrong = f"said {miss.named}, truth {miss.case.cause}"
-        if miss.named in {miss.case.cause, *miss.case.also}:
-            wrong = f"said rank {'none' if miss.rank is None else miss.rank}, truth rank {miss.case.rank}"
-        yield f"  {in_line(miss.case.folder.relative_to(folder))}: {wrong}"
-    if trial.misses:
+def _trial_lines(trial: Sequence[Tried], folder: Path) -> Iterable[str]:
+    from slurmdoctor.knowledge.workshop import precision, recall
+
+    misses = [one for one in trial if not one.right or one.right_rank is False]
+    for case, cause, rank in misses:
+        wrong = f"said {cause}, truth {case.cause}"
+        if cause in {case.cause, *case.also}:
+            wrong = f"said rank {'none' if rank is None else rank}, truth rank {case.rank}"
+        yield f"  {in_line(case.folder.relative_to(folder))}: {wrong}"
+    if misses:
         yield ""
     yield f"{'cause':<24}{'cases':>6}{'recall':>9}{'precision':>11}"
-    for name in sorted((+trial.wanted + trial.wrongly).keys()):
-        recall, precision = _per_cent(trial.recall(name)), _per_cent(trial.precision(name))
-        yield f"{name:<24}{trial.wanted[name]:>6}{recall:>9}{precision:>11}"
-    right, wanted = trial.right.total(), trial.wanted.total()
-    yield f"\n{right} of {wanted} causes and {trial.ranks_right} of {trial.ranks} ranks right"
+    wanted = [one.case.cause for one in trial]
+    for name in sorted({*wanted, *(one.cause for one in trial if not one.right)}):
+        shares = _per_cent(recall(trial, name)), _per_cent(precision(trial, name))
+        yield f"{name:<24}{wanted.count(name):>6}{shares[0]:>9}{shares[1]:>11}"
+    right = sum(one.right for one in trial)
+    ranks = [one.right_rank for one in trial if one.right_rank is not None]
+    yield f"\n{right} of {len(trial)} causes and {sum(ranks)} of {len(ranks)} ranks right"
 
 
 def _per_cent(share: float | None) -> str:

@@ -20,8 +20,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 900
-"""Brackets and dashes within one another. Newer versions of PyYAML refuse about as many; older ones end the process at some more."""
-_TAGS = {_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "seq", "map")}
+"""Lists and tables within one another. Newer versions of PyYAML refuse about as many; older ones end the process at some more."""
 _MENDS = (
     ("unknown escape character", "put a regex in single quotes: there a backslash is a backslash"),
     ("mapping values are not allowed", "quote the text: a colon with a blank after it begins a value"),
@@ -32,6 +31,7 @@ _MENDS = (
     ("end of stream", "close the quote or bracket that was opened above"),
     ("could not find expected ':'", "put a colon and a blank after the key, and close the quotes above it"),
     ("did not find expected", "close the quote or bracket above; within single quotes write '' for one"),
+    ("nesting depth", "a rule file needs no more than six levels"),
     ("but found another document", "keep one document in a file: remove the `---`"),
 )  # fmt: skip
 
@@ -51,11 +51,11 @@ def parse(data: bytes, file: str, problems: Problems) -> Node | None:
         problems.add(Place(file, line), "not UTF-8 text", "save the file as UTF-8")
         return None
     try:
-        if _depth(text) > _DEEPEST:
-            raise RecursionError
+        if not _is_plain(_Stream(text, file), problems):
+            return None
         root = yaml.compose(_Stream(text, file), Loader=Loader)
         if root is not None:
-            _refuse(root, problems, set())
+            _refuse(root, problems)
             return root
         mend = "begin with `cause:`; `slurmdoctor rules new NAME` writes a whole file"
         problems.add(Place(file), "the file is empty", mend)
@@ -75,47 +75,40 @@ def parse(data: bytes, file: str, problems: Problems) -> Node | None:
     return None
 
 
-def _depth(text: str) -> int:
-    """An upper bound of how deep the text nests: brackets in quotes count too."""
-    depth = deepest = 0
-    for char in text:
-        if char in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
-            depth = max(0, depth - 1)
-    return max(deepest, *(line.count("- ") + line.count("? ") for line in text.split("\n")))
+def _is_plain(stream: _Stream, problems: Problems) -> bool:
+    """Whether nothing in the text is repeated by an alias, or has a tag. A RecursionError says that it nests too deep."""
+    before, depth = len(problems), 0
+    for event in yaml.parse(stream, Loader=Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise RecursionError
+        if isinstance(event, yaml.AliasEvent):
+            problems.add(
+                place(event), "this part is repeated through an alias (`*name`)", "write it out where it is needed"
+            )
+        elif tag := getattr(event, "tag", None):
+            mend = "remove it, or quote a text that begins with !"
+            problems.add(place(event), f"the tag `{tag.removeprefix(_TAG)}` means nothing here", mend)
+    return len(problems) == before
 
 
-def _refuse(node: Node, problems: Problems, seen: set[int]) -> bool:
-    """Take out aliases, tags, keys that are no words and keys that stand twice; whether the node itself may stay."""
-    if id(node) in seen:  # composing resolves aliases: the same node comes again, maybe without end
-        what = "this part is repeated through an alias (`*name`)"
-        problems.add(place(node), what, "write it out where it is needed")
-        return False
-    seen.add(id(node))
-    if node.tag not in _TAGS:
-        what = f"the tag `{node.tag.removeprefix(_TAG)}` means nothing here"
-        problems.add(place(node), what, "remove it, or quote a text that begins with !")
-        return False
+def _refuse(node: Node, problems: Problems) -> None:
+    """Take out keys that are no words, and keys that stand twice."""
     if isinstance(node, yaml.SequenceNode):
-        node.value = [item for item in node.value if _refuse(item, problems, seen)]
+        for item in node.value:
+            _refuse(item, problems)
     elif isinstance(node, yaml.MappingNode):
-        first: dict[str, Node] = {}
-        node.value = [pair for pair in node.value if _fits(pair[0], pair[1], first, problems, seen)]
-    return True
-
-
-def _fits(key: Node, value: Node, first: dict[str, Node], problems: Problems, seen: set[int]) -> bool:
-    if not isinstance(key, yaml.ScalarNode):
-        problems.add(place(key), "a key must be a plain word", "quote the text if it begins with a bracket")
-        return False
-    if key.value in first:
-        what = f"`{key.value}` appears here a second time (first in line {place(first[key.value]).line})"
-        problems.add(place(key), what, "keep one of them, or join their values")
-        return False
-    first[key.value] = key
-    return _refuse(value, problems, seen)
+        first: dict[str, tuple[Node, Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                problems.add(place(key), "a key must be a plain word", "quote the text if it begins with a bracket")
+            elif key.value in first:
+                what = f"`{key.value}` appears here a second time (first in line {place(first[key.value][0]).line})"
+                problems.add(place(key), what, "keep one of them, or join their values")
+            else:
+                first[key.value] = key, value
+                _refuse(value, problems)
+        node.value = list(first.values())
 
 
 # ── what stands in it, and where ─────────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
+from string import Formatter
 from typing import Any
 
 from slurmdoctor.matching import lazy
@@ -31,7 +32,7 @@ COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
 """A wanted value such as `> 1`, or `> ep`."""
 _PLAIN_ARGUMENT = re.compile(r"[\w@%+=:,./~^\[\]-]*")
 """What every shell takes as it is."""
-_HOLES = lazy(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
+_OF_THE_SHELL = lazy(r"\$\{([^{}]*)\}")
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -46,29 +47,28 @@ _ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_COMPARED = {*_ORDER, ast.Eq, ast.NotEq, ast.In, ast.NotIn}
 _MOST = 1_000_000
 """The largest number whose divisors are looked for."""
 
 
 def _divisor(number: float, least: float) -> int:
-    """The smallest divisor of a number that is at least so large. A ValueError says that there is none."""
+    """The smallest divisor of a number that is at least so large. A ValueError or StopIteration says that there is none."""
     if not 0 < number <= _MOST or number != int(number):
         raise ValueError(number)
-    return next((one for one in range(max(1, math.ceil(least)), int(number) + 1) if number % one == 0), 0) or _none()
+    return next(one for one in range(max(1, math.ceil(least)), int(number) + 1) if number % one == 0)
 
 
-def _gcd(*numbers: float) -> int:
-    """The largest number that divides all of these."""
-    return math.gcd(*map(int, numbers)) if all(one == int(one) and one > 0 for one in numbers) else _none()
-
-
-def _none() -> int:
-    raise ValueError("no such number")
+def _gcd(*numbers: int) -> int:
+    """The largest number that divides all of these, which are whole and positive. A ValueError says that one is not."""
+    if min(numbers) <= 0:
+        raise ValueError(numbers)
+    return math.gcd(*numbers)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "min": min,
-    "max": max,
+    "min": lambda *numbers: min(numbers),
+    "max": lambda *numbers: max(numbers),
     "ceil": math.ceil,
     "floor": math.floor,
     "divisor": _divisor,
@@ -114,39 +114,39 @@ def _is_there(found: Any) -> bool:
 
 
 def _value(node: ast.expr, facts: Facts) -> Any:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return facts.get(node.id)
-    if isinstance(node, ast.BoolOp):
-        results = (_is_there(_value(part, facts)) for part in node.values)
-        return all(results) if isinstance(node.op, ast.And) else any(results)
-    if isinstance(node, ast.Compare):
-        sides = [_value(side, facts) for side in (node.left, *node.comparators)]
-        return all(map(_compares, node.ops, sides, sides[1:]))
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return tuple(_value(part, facts) for part in node.elts)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _is_there(_value(node.operand, facts))
+    """What an expression comes to; None where that is not known. A ValueError names a part that is none of this language."""
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as found):
+            return found
+        case ast.Name(id=name):
+            return facts.get(name)
+        case ast.BoolOp(op=how, values=parts):
+            known = [_is_there(_value(part, facts)) for part in parts]
+            return all(known) if isinstance(how, ast.And) else any(known)
+        case ast.Compare(left=left, ops=ways, comparators=others) if _COMPARED.issuperset(map(type, ways)):
+            sides = [_value(side, facts) for side in (left, *others)]
+            return all(map(_compares, ways, sides, sides[1:]))
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return tuple(_value(part, facts) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            return not _is_there(_value(part, facts))
+        case ast.UnaryOp(op=ast.USub(), operand=part):
+            return _computed(operator.neg, _value(part, facts))
+        case ast.BinOp(left=left, op=how, right=right) if type(how) in _ARITHMETIC:
+            return _computed(_ARITHMETIC[type(how)], _value(left, facts), _value(right, facts))
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
+            return _computed(_FUNCTIONS[name], *(_value(part, facts) for part in parts))
+    raise ValueError(f"`{ast.unparse(node)}` is no part of an expression")
+
+
+def _computed(how: Callable[..., Any], *parts: Any) -> Any:
+    """Arithmetic; None where a part is no number, or the result is none."""
+    numbers = [_number(part) for part in parts]
     try:
-        result = _number(_computed(node, facts))
-        return result if result is not None and math.isfinite(result) else None
-    except (ArithmeticError, TypeError, ValueError):
+        result = how(*numbers)
+        return result if math.isfinite(result) else None
+    except (ArithmeticError, TypeError, ValueError, StopIteration):
         return None
-
-
-def _computed(node: ast.expr, facts: Facts) -> Any:
-    """Arithmetic. A TypeError says that a part of it is no number."""
-    if isinstance(node, ast.BinOp):
-        left, right = _number(_value(node.left, facts)), _number(_value(node.right, facts))
-        return _ARITHMETIC[type(node.op)](left, right)
-    if isinstance(node, ast.UnaryOp):
-        return operator.neg(_number(_value(node.operand, facts)))  # type: ignore[arg-type]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        numbers = [_number(_value(part, facts)) for part in node.args]
-        # min and max of a single number are that number
-        return _FUNCTIONS[node.func.id](*numbers, *numbers[:1] if node.func.id in ("min", "max") else ())
-    return None
 
 
 def _compares(how: ast.cmpop, left: Any, right: Any) -> bool:
@@ -235,17 +235,12 @@ def placeholders(template: str) -> frozenset[str]:
 
 def _parts(template: str) -> Iterator[str | ast.expr]:
     """The template's plain text and its expressions, in order. `{{` and `}}` are braces, and `${NAME}` is the shell's."""
-    at = 0
-    for found in _HOLES.finditer(template):
-        yield template[at : found.start()]
-        at = found.end()
-        if found["stray"]:
-            raise ValueError(f"the brace `{found['stray']}` has no partner")
-        if found["hole"] is None:
-            yield found[0][0] if found["brace"] else found[0]
-            continue
-        yield _parsed(found["hole"], arithmetic=True)
-    yield template[at:]
+    for text, hole, form, how in Formatter().parse(_OF_THE_SHELL.sub(r"${{\1}}", template)):
+        yield text
+        if form or how:
+            raise ValueError(f"`{{{hole}` holds more than a name or arithmetic")
+        if hole is not None:
+            yield _parsed(hole)
 
 
 def _printed(found: Any) -> str | None:
@@ -253,8 +248,6 @@ def _printed(found: Any) -> str | None:
     if isinstance(found, bool) or not _is_there(found):
         return None
     if isinstance(found, float):
-        if not math.isfinite(found):
-            return None
         if found == int(found):
             return str(int(found))
         short = f"{found:.1f}" if abs(found) >= 10 else f"{found:.2f}" if abs(found) >= 0.1 else f"{found:.3g}"
@@ -269,46 +262,14 @@ def _printed(found: Any) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str, arithmetic: bool = False) -> ast.expr:
-    """The expression. A ValueError names the part that is none; `arithmetic` allows names, numbers and sums alone."""
-    kind = "neither a name nor arithmetic" if arithmetic else "no part of a condition"
+def _parsed(text: str) -> ast.expr:
+    """The expression. A ValueError names the part that is none."""
     try:
         found = ast.parse(text.strip(), mode="eval").body
-        _check(found, arithmetic, kind)
+        _value(found, {})
     except (SyntaxError, RecursionError, MemoryError):
-        raise ValueError(f"`{{{text}}}` is {kind}" if arithmetic else f"`{text}` is {kind}") from None
+        raise ValueError(f"`{text}` is no expression") from None
     return found
-
-
-def _check(node: ast.expr, arithmetic: bool, kind: str) -> None:
-    for part in _allowed(node, arithmetic, kind):
-        _check(part, arithmetic, kind)
-
-
-def _allowed(node: ast.expr, arithmetic: bool, kind: str) -> list[ast.expr]:
-    """The parts of an expression whose outermost form is allowed."""
-    if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) in (int, float)):
-        return []
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        return [node.left, node.right]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return [node.operand]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        if node.func.id not in _FUNCTIONS:
-            raise ValueError(f"`{node.func.id}()` is not known; there are {', '.join(_FUNCTIONS)}")
-        return node.args
-    if not arithmetic:
-        if isinstance(node, ast.Constant) and type(node.value) in (str, bool):
-            return []
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return [node.operand]
-        if isinstance(node, ast.BoolOp):
-            return node.values
-        if isinstance(node, (ast.List, ast.Tuple)):
-            return node.elts
-        if isinstance(node, ast.Compare) and not any(isinstance(how, (ast.Is, ast.IsNot)) for how in node.ops):
-            return [node.left, *node.comparators]
-    raise ValueError(f"`{ast.unparse(node)}` is {kind}")
 
 
 def _names(node: ast.expr) -> frozenset[str]:

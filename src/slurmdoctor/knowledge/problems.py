@@ -51,12 +51,7 @@ class RuleError(UserError):
     """The rule files hold mistakes: one line each, `file:line:column: what is wrong; the mend`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems)))
-        super().__init__("\n".join(self.lines))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.problems))
+        super().__init__("\n".join(map(str, sorted(set(problems)))))
 
 
 def shown(path: str | os.PathLike[str]) -> str:

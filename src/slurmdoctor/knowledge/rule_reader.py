@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
 from slurmdoctor.knowledge.paths import APath, data_of, files
-from slurmdoctor.knowledge.problems import READERS, Place, Problems, TooManyProblemsError, did_you_mean, shown
+from slurmdoctor.knowledge.problems import Place, Problems, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.schema import (
     ADDITIONS,
     CAUSE,
@@ -111,6 +110,8 @@ class _Reading:
         self.files: list[RuleFile] = []
         self.problems = Mistakes()
         self._causes: dict[str, Cause] = {}
+        self._rules: dict[str, dict[str, Place]] = {}
+        """Of each cause the rules that were described, and where."""
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
         self._silenced: list[tuple[str, Place]] = []
 
@@ -144,22 +145,19 @@ class _Reading:
 
     def silence(self) -> None:
         """Takes out the rules and entries of tables that a file silences."""
-        rules = {rule.id: cause.id for cause in self._causes.values() for rule in cause.rules}
-        known = {*rules, *(name for table in self._tables.values() for name in table)}
+        names = {name for name, _ in self._silenced}
+        known = {name for table in self._tables.values() for name in table}
+        for cause in [*self._causes.values()]:
+            known |= {rule.id for rule in cause.rules}
+            left = tuple(rule for rule in cause.rules if rule.id not in names)
+            self._causes[cause.id] = replace(cause, rules=left)
+        for table in self._tables.values():
+            for name in names & table.keys():
+                del table[name]
         for name, where in self._silenced:
-            cause_id, _, reader = name.rpartition("/")
-            if name in rules:
-                cause = self._causes[rules[name]]
-                left = tuple(rule for rule in cause.rules if rule.id != name)
-                self._causes[cause.id] = replace(cause, rules=left)
-            elif reader in READERS and cause_id in self._causes:
-                what = f"`{name}` is read by the program itself, and cannot be silenced"
-                self.problems.add(where, what, f"replace or extend the cause `{cause_id}` instead")
-            elif name not in known:
+            if name not in known:
                 mend = did_you_mean(name, known, "`slurmdoctor rules list` names them all")
                 self.problems.add(where, f"there is no rule `{name}` to silence", mend)
-            for table in self._tables.values():
-                table.pop(name, None)
 
     def _parsed(self, path: Path) -> Node | None:
         try:
@@ -184,9 +182,6 @@ class _Reading:
             what = f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`"
             self.problems.add(where, what, mend)
             return
-        if not site and name.startswith("site/"):
-            mend = f"write cause: {name.removeprefix('site/')}"
-            self.problems.add(where, f"`{name}` is one of slurmdoctor's own rules", mend)
         if not file.whole:
             return
         if "extends" in file.values:
@@ -198,28 +193,21 @@ class _Reading:
         elif self._first_here(f"cause {name}", where, here):
             family = _SITE if name.startswith("site/") else ours.family if ours else family
             self._causes[name] = Cause(id=name, family=family, **_given(file))
-        seen: dict[str, Place] = {}
+            self._rules[name] = {}
+        else:
+            return
         for rule, node in file.rules:
-            self._first_here(f"rule {rule.id}", at(node, "id"), seen)
-        if name in file.values.get("explains", ()):
-            self.problems.add(at(file.node, "explains"), f"`{name}` explains itself", "remove it from the list")
+            self._first_here(f"rule {rule.id}", at(node, "id"), self._rules[name])
 
     def _extended(self, ours: Cause, file: RuleFile, site: bool) -> Cause:
-        added = _given(file)
-        known = {rule.id for rule in ours.rules}
-        for rule, node in file.rules:
-            if rule.id in known:
-                mend = f"give it a name of its own, or silence ours: silence: [{rule.id}]"
-                self.problems.add(at(node, "id"), f"the rule `{rule.id}` is there already", mend)
-        fresh = tuple(replace(r, role=r.role or ours.role) for r in added.pop("rules") if r.id not in known)
-        fixes = tuple(replace(fix, of_site=site) for fix in added.pop("fixes", ()))
-        made: dict[str, Any] = {"rules": fresh + ours.rules, "fixes": fixes + ours.fixes}
-        for key, value in added.items():
+        made = _given(file)
+        made["rules"] = tuple(replace(rule, role=rule.role or ours.role) for rule in made["rules"])
+        made["fixes"] = tuple(replace(fix, of_site=site) for fix in made.get("fixes", ()))
+        for key, value in made.items():
             had = getattr(ours, key)
             # what comes first is tried first, but for names and what builds on names before it
-            made[key] = (
-                had | value if isinstance(had, frozenset) else had + value if key in ("let", "also") else value + had
-            )
+            first, then = (had, value) if key in ("let", "also") else (value, had)
+            made[key] = first | then if isinstance(had, frozenset) else first + then
         return replace(ours, **made)
 
     def _check_ids(self, file: RuleFile, stem: str) -> None:
@@ -232,9 +220,8 @@ class _Reading:
         for rule, node in file.rules:
             name = rule.id.removeprefix(f"{cause}/")
             if name == rule.id or not RULE_NAME.fullmatch(name):
-                short = re.sub(r"[^a-z0-9]+", "-", rule.id.rsplit("/", 1)[-1].lower()).strip("-")
                 what = f"the rule's id `{rule.id}` does not begin with its cause `{cause}/`"
-                self.problems.add(at(node, "id"), what, f"write {cause}/{short or 'name'}")
+                self.problems.add(at(node, "id"), what, f"write {cause}/<short name>")
 
     def _first_here(self, name: str, where: Place, here: dict[str, Place]) -> bool:
         first = here.setdefault(name, where)

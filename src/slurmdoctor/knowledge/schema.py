@@ -63,22 +63,6 @@ Reader = Callable[[Node, str, Mistakes], Any]
 
 CAUSE_ID = re.compile(r"(?:site/)?[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 RULE_NAME = re.compile(r"[a-z0-9]+(?:[-.+][a-z0-9]+)*")
-LABEL_GROUPS = (
-    "rank",
-    "local_rank",
-    "group_rank",
-    "node",
-    "node_rank",
-    "maybe_node",
-    "maybe_task",
-    "task",
-    "attempt",
-    "time",
-    "pid",
-    "level",
-    "writer",
-    "text",
-)
 PATTERNS = frozenset({"regex", "pattern", "near", "writer", "behind", "unlike"})
 """The keys whose value is a pattern."""
 LONGEST = 300
@@ -116,6 +100,8 @@ HINTS = {
     "summary": "what happens and why, in a few plain sentences",
     "do": "what to do, as an imperative sentence",
     "why": "the reason in a few words; or remove the key",
+    "falsepositives": "when the line does not mean what it says, in a list",
+    "references": "where to read more, in a list",
     "when": "a condition, or {name: true} for what must be known, or {name: value}",
 }
 """What to write for a key, where it is missing, wrong or still to do."""

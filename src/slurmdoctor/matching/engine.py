@@ -79,26 +79,18 @@ def engine_for(literals: Sequence[bytes]) -> tuple[Engine, list[bytes], list[lis
     file = f"{usercache.name_for(msgpack.encode([_VERSION, *literals]))}.literals"
     with suppress(DecodeError, ValueError):
         kept = msgpack.decode(usercache.get(file) or b"", type=tuple[list[bytes], list[list[int]], list[int]])
-        return _engine(kept[0], kept[2]), kept[0], kept[1]
+        return engine_of(kept[0], kept[2]), kept[0], kept[1]
     words, meant = choose(literals)
     offsets = rarest_windows(words)
     usercache.put(file, msgpack.encode((words, meant, offsets)))
-    return _engine(words, offsets), words, meant
+    return engine_of(words, offsets), words, meant
 
 
-def engine_of(words: Sequence[bytes]) -> Engine:
-    """A search for these words."""
-    return _engine(words, rarest_windows(words)) if _fits_native(words) else Portable(words)
-
-
-def _fits_native(words: Sequence[bytes]) -> bool:
-    return native is not None and min(map(len, words), default=0) >= WINDOW
-
-
-def _engine(words: Sequence[bytes], offsets: Sequence[int]) -> Engine:
-    if native is None or not _fits_native(words):
+def engine_of(words: Sequence[bytes], offsets: Sequence[int] = ()) -> Engine:
+    """A search for these words; `offsets` are their rarest windows, where those are known."""
+    if native is None or min(map(len, words), default=0) < WINDOW:
         return Portable(words)
-    made: Engine = native.Search(list(words), list(offsets), stride(words))
+    made: Engine = native.Search(list(words), list(offsets or rarest_windows(words)), stride(words))
     return made
 
 

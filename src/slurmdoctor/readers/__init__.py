@@ -2,7 +2,7 @@
 
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.exit_reports import read_lines
-from slurmdoctor.readers.rule_events import exception_of
+from slurmdoctor.readers.rule_events import captures_of, exception_of
 from slurmdoctor.readers.targets import find_lines
 
-__all__ = ["assemble", "exception_of", "find_lines", "read_lines"]
+__all__ = ["assemble", "captures_of", "exception_of", "find_lines", "read_lines"]

@@ -8,9 +8,11 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.knowledge.workshop.check import (
-        Trial as Trial,
+        Tried as Tried,
         cases as cases,
         check_paths as check_paths,
+        precision as precision,
+        recall as recall,
         render as render,
         run as run,
     )
@@ -18,6 +20,6 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        check="Trial cases check_paths render run",
+        check="Tried cases check_paths precision recall render run",
         scaffold="draft file_name",
     )

@@ -6,14 +6,12 @@ A trial measures rules on labelled logs: precision and recall of each cause. A c
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from msgspec import Struct, field
 
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
@@ -61,9 +59,8 @@ def check_paths(paths: Sequence[Path], folders: Sequence[APath]) -> Checked:
     return check(loaded, {shown(file) for path in paths for file in files(path)})
 
 
-def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
-    """The named files (as `shown` shows them), or all files, and what is wrong with them."""
-    wanted = {file.name for file in loaded.files} if named is None else set(named)
+def check(loaded: LoadedRules, wanted: Collection[str]) -> Checked:
+    """The wanted files (as `shown` shows them), and what is wrong with them."""
     problems = Problems(loaded.problems)
     checked = [file for file in loaded.files if file.name in wanted]
     with suppress(TooManyProblemsError):
@@ -71,7 +68,7 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
         for file in checked:
             _prove(file, loaded.knowledge, labels, problems)
         _crosstalk(loaded, wanted, labels, problems)
-    of_these = [one for one in sorted(set(problems)) if named is None or one.place.file in wanted]
+    of_these = [one for one in sorted(set(problems)) if one.place.file in wanted]
     notes = [note for file in checked for rule, node in file.rules if (note := proof.without_lookalike(rule, node))]
     return Checked(checked, of_these, sorted(notes))
 
@@ -81,7 +78,7 @@ def _prove(file: RuleFile, knowledge: Knowledge, labels: LabelReader, problems: 
         for entry, node in entries:
             before = len(problems)
             if name != "fragments":  # what uses them is tried
-                proof.prove_speed(node, problems, name)
+                proof.prove_patterns(node, problems, name)
             if len(problems) == before:  # else its examples are not worth the wait
                 _PROOFS.get(name, proof.prove_samples)(entry, node, labels, problems)
     _todos(file.node, "it", problems)
@@ -91,6 +88,21 @@ def _prove(file: RuleFile, knowledge: Knowledge, labels: LabelReader, problems: 
             problems.add(at(file.node, "explains", number), f"`explains` names the unknown cause `{name}`", mend)
     if file.cause is not None and file.whole:
         _Names(file, knowledge, problems).check()
+        if Path(file.name).resolve().is_relative_to(builtin()):
+            _prove_ours(file, problems)
+
+
+def _prove_ours(file: RuleFile, problems: Problems) -> None:
+    """Reports what a site's cause may leave out."""
+    for key in ("falsepositives", "references"):
+        if not file.values.get(key):
+            problems.add(at(file.node, key), f"a cause of ours lacks `{key}`", f"write {HINTS[key]}")
+    fixes = file.values["fixes"]
+    for fix, node in fixes:
+        if not fix.why:
+            problems.add(place(node), "a fix of ours lacks `why`", f"write {HINTS['why']}")
+    if all(fix.when for fix, _ in fixes):
+        problems.add(at(file.node, "fixes"), "some logs get no fix", "add one without `when`")
 
 
 def _todos(node: Node, name: str, problems: Problems) -> None:
@@ -107,26 +119,17 @@ def _todos(node: Node, name: str, problems: Problems) -> None:
 
 # ── names in conditions and placeholders ─────────────────────────────────────────────────────
 
-_SPECIAL = {"rule", "seen"}
+
+def _facts(knowledge: Knowledge) -> set[str]:
+    """The facts that slurmdoctor finds without a cause's rules."""
+    listed: dict[str, list[str]] = yaml.safe_load((Path(__file__).parents[1] / "facts.yaml").read_bytes())
+    lines = [signal for signal in knowledge.signals if signal.kind == "fact"]
+    names = {name for part in listed.values() for name in part} | {line.id.partition("/")[0] for line in lines}
+    return names.union(*(bounded(line.regex).groupindex for line in lines)) - {"value"}
 
 
-class _Facts:
-    """The facts that slurmdoctor finds without a cause's rules, and the values of those that have no others."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        parts: dict[str, list[str]] = yaml.safe_load((Path(__file__).parents[1] / "facts.yaml").read_bytes())
-        self.names = {name for part in parts.values() for name in part}
-        self.values: dict[str, set[str]] = {
-            "launcher": {one.launcher for one in knowledge.exit_reports if one.launcher}
-        }
-        for signal in knowledge.signals:
-            if signal.kind == "fact":
-                name, groups = signal.id.partition("/")[0], set(bounded(signal.regex).groupindex)
-                self.names |= groups - {"value"}
-                if signal.value is not None:
-                    self.values.setdefault(name, set()).add(signal.value)
-                if signal.value is not None or "value" in groups:
-                    self.names.add(name)
+def _constants(fact: str, knowledge: Knowledge) -> set[str | None]:
+    return {one.value for one in knowledge.signals if one.id.startswith(f"{fact}/")}
 
 
 class _Names:
@@ -137,14 +140,16 @@ class _Names:
         cause = knowledge.causes.get(file.cause or "")
         # also the rules of a file that could not be put among the causes
         rules = (*(cause.rules if cause else ()), *(rule for rule, _ in file.rules))
-        facts = knowledge.once(_Facts)
-        self._known = {name for rule in rules for name in bounded(rule.regex).groupindex}
-        self._known |= facts.names | {one.id for one in (cause.let if cause else ())}
-        # no line satisfies NOT_STOPPED: inference names it
-        ids = {rule.id for rule in rules} | {NOT_STOPPED}
-        self._values = {"rule": ids, "seen": knowledge.causes.keys()} | {
-            name: facts.values[name] for name in ("launcher", "framework") if name in facts.values
+        self._values: dict[str, Collection[object]] = {
+            # no line satisfies NOT_STOPPED: inference names it
+            "rule": {rule.id for rule in rules} | {NOT_STOPPED},
+            "seen": knowledge.causes.keys(),
+            "launcher": {one.launcher for one in knowledge.exit_reports} | _constants("launcher", knowledge),
+            "framework": _constants("framework", knowledge),
         }
+        captured = {name for rule in rules for name in bounded(rule.regex).groupindex}
+        derived = {one.id for one in (cause.let if cause else ())}
+        self._known = captured | derived | knowledge.once(_facts) | self._values.keys()
 
     def check(self) -> None:
         values = self._file.values
@@ -152,7 +157,7 @@ class _Names:
             for number, part in enumerate(one.parts):
                 self._template(part, at(node, "parts", number))
             for text in (one.value, *one.when):
-                self._unknown(names_of(text) if text else (), at(node), "")
+                self._unknown(names_of(text) if text else (), at(node))
         for number, text in enumerate(values.get("verify", ())):
             self._template(text, at(self._file.node, "verify", number))
         for fix, node in values.get("fixes", ()):
@@ -160,36 +165,36 @@ class _Names:
             self._template(fix.why or "", at(node, "why"))
             self._when(fix.when, node)
 
-    def _unknown(self, names: Collection[str], where: Place, so: str, form: str = "`{}`") -> bool:
-        unknown = sorted(set(names) - self._known - _SPECIAL)
+    def _unknown(self, names: Collection[str], where: Place) -> bool:
+        unknown = sorted(set(names) - self._known)
         for name in unknown:
             mend = did_you_mean(name, self._known, "name a group of this cause's regexes, or a fact of docs/rules.md")
-            self._problems.add(where, f"no rule or fact gives {form.format(name)}{so}", mend)
+            self._problems.add(where, f"no rule or fact gives `{name}`", mend)
         return bool(unknown)
 
     def _template(self, text: str, where: Place) -> None:
         try:
-            self._unknown(placeholders(text), where, "", "`{{{}}}`")
+            self._unknown(placeholders(text), where)
         except ValueError as error:
             mend = "write {name} or {name / other}; {{ and }} stand for single braces"
             self._problems.add(where, str(error), mend)
 
     def _when(self, when: Mapping[str, Any], node: Node) -> None:
-        so = ": the fix is never offered"
         for name, want in when.items():
             where, known = at(node, "when", name), self._values.get(name)
-            if self._unknown(names_of(name), where, so) or known is None:
+            if self._unknown(names_of(name), where) or known is None:
                 continue
             for one in want if isinstance(want, tuple) else (want,):
                 if not isinstance(one, bool) and one not in known:
-                    mend = did_you_mean(str(one), known, f"known: {', '.join(sorted(known)[:12])}")
-                    self._problems.add(where, f"`{name}` is never `{one}`{so}", mend)
+                    words = sorted(map(str, known))
+                    mend = did_you_mean(str(one), words, f"known: {', '.join(words[:12])}")
+                    self._problems.add(where, f"`{name}` is never `{one}`: the fix is never offered", mend)
 
 
 # ── cross-talk: an example line of one cause that a rule of another cause also matches ───────
 
 
-def _crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, problems: Problems) -> None:
+def _crosstalk(loaded: LoadedRules, wanted: Collection[str], labels: LabelReader, problems: Problems) -> None:
     """Reports each at the example, or at the rule that also matches it where the example's file is not checked."""
     in_use = {rule.id for rule in loaded.knowledge.rules}
     every = [(rule, node) for file in loaded.files for rule, node in file.rules]
@@ -204,14 +209,9 @@ def _crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, probl
             rivals = [(rule, where) for rule, where in rivals if not _may_share(rule, owner, loaded.knowledge)]
             texts = proof.peeled(line, labels) if rivals else ()
             for rule, where in rivals:
-                if not proof.takes(rule, line, texts):
-                    continue
-                if here:
-                    what = f"this example of `{owner.cause}` is also taken by the rule `{rule.id}`"
-                    problems.add(example, what, mend)
-                else:
-                    quote = redact(line)[:90].strip()
-                    problems.add(where, f"`{rule.id}` also takes an example of `{owner.id}`: `{quote}`", mend)
+                if proof.takes(rule, line, texts):
+                    what = f"`{rule.id}` also takes an example of `{owner.id}`: `{redact(line)[:90].strip()}`"
+                    problems.add(example if here else where, what, mend)
 
 
 def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
@@ -277,28 +277,35 @@ class Case(Frozen):
         return sorted(file for file in self.folder.rglob("*") if file.is_file() and file.name not in BESIDE)
 
 
-class Miss(Frozen):
+class Tried(NamedTuple):
+    """A case, and what the diagnosis named."""
+
     case: Case
-    named: str
-    """The cause that the diagnosis named."""
+    cause: str
     rank: int | None
 
+    @property
+    def right(self) -> bool:
+        """To leave a healthy log in peace is enough."""
+        healthy = self.case.cause == HEALTHY and self.cause == UNKNOWN
+        return healthy or self.cause in {self.case.cause, *self.case.also}
 
-class Trial(Struct):
-    right: Counter[str] = field(default_factory=Counter)
-    wanted: Counter[str] = field(default_factory=Counter)
-    wrongly: Counter[str] = field(default_factory=Counter)
-    """How often a cause was named where it is none of the accepted ones."""
-    ranks: int = 0
-    ranks_right: int = 0
-    misses: list[Miss] = field(default_factory=list)
+    @property
+    def right_rank(self) -> bool | None:
+        """None where the truth is not certain of it."""
+        return None if self.case.rank is None else self.rank == self.case.rank
 
-    def recall(self, cause: str) -> float | None:
-        return self.right[cause] / self.wanted[cause] if self.wanted[cause] else None
 
-    def precision(self, cause: str) -> float | None:
-        named = self.right[cause] + self.wrongly[cause]
-        return self.right[cause] / named if named else None
+def recall(trial: Sequence[Tried], cause: str) -> float | None:
+    return _share([one.right for one in trial if one.case.cause == cause])
+
+
+def precision(trial: Sequence[Tried], cause: str) -> float | None:
+    return _share([one.right for one in trial if cause == (one.case.cause if one.right else one.cause)])
+
+
+def _share(right: Sequence[bool]) -> float | None:
+    return sum(right) / len(right) if right else None
 
 
 def cases(folder: Path) -> Iterator[Case]:
@@ -318,20 +325,10 @@ def cases(folder: Path) -> Iterator[Case]:
             raise UserError(f"{shown(file)} is no truth of a case", keys) from None
 
 
-def run(labelled: Sequence[Case], diagnose: Diagnose) -> Trial:
-    trial = Trial()
+def run(labelled: Sequence[Case], diagnose: Diagnose) -> list[Tried]:
+    trial = []
     for case in labelled:
         found = diagnose(case.logs())
-        named = HEALTHY if found.verdict == "no-failure" else found.cause.id or UNKNOWN
-        rank = found.first_failure.rank
-        trial.wanted[case.cause] += 1
-        # to leave a healthy log in peace is enough
-        good = named in {case.cause, *case.also} or (case.cause == HEALTHY and found.verdict != "failed")
-        trial.right[case.cause] += good
-        trial.wrongly[named] += not good
-        if case.rank is not None:
-            trial.ranks += 1
-            trial.ranks_right += rank == case.rank
-        if not good or case.rank not in (None, rank):
-            trial.misses.append(Miss(case, named, rank))
+        cause = HEALTHY if found.verdict == "no-failure" else found.cause.id or UNKNOWN
+        trial.append(Tried(case, cause, found.first_failure.rank))
     return trial

@@ -19,17 +19,16 @@ import regex
 from msgspec import Struct, field
 
 from slurmdoctor.knowledge.document import Node, at, child, pairs, place
-from slurmdoctor.knowledge.problems import Place, Problem, Problems
-from slurmdoctor.knowledge.schema import LABEL_GROUPS, PATTERNS, Fragment, alternatives
-from slurmdoctor.matching import bounded
+from slurmdoctor.knowledge.problems import Problem, Problems
+from slurmdoctor.knowledge.schema import PATTERNS, TABLES, Fragment, alternatives
+from slurmdoctor.matching import bounded, captures
 from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text
 from slurmdoctor.ranks import LabelReader, learn
-from slurmdoctor.readers import exception_of, read_lines
+from slurmdoctor.readers import captures_of, read_lines
 from slurmdoctor.report import Redactor, redact
 
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""
-_EXIT_GROUPS = ("rank", "local_rank", "node", "pid", "tasks", "code", "signal", "words")
 _LABEL_PARTS = ("rank", "local_rank", "node", "pid")
 
 Matcher = Rule | Signal
@@ -57,30 +56,30 @@ def admits(rule: Matcher, line: str) -> bool:
 
 def takes(rule: Matcher, line: str, texts: Sequence[str]) -> bool:
     """`line` as printed, `texts` without its labels."""
-    return admits(rule, line) and any(_is_kind(rule, text) and search(rule.regex, text) for text in texts)
-
-
-def _is_kind(rule: Matcher, text: str) -> bool:
-    """Whether the line, without its labels, is of the kind that a rule's `applies_to` asks for."""
-    kind = rule.applies_to if isinstance(rule, Rule) else "line"
-    if kind == "exception":
-        return exception_of(text) is not None
-    return kind != "frame" or text.lstrip(" |").startswith("File ")
+    read = partial(captures_of, rule) if isinstance(rule, Rule) else partial(captures, rule.regex)
+    return admits(rule, line) and any(read(text) is not None for text in texts)
 
 
 # ── rules, signals, facts, fragments ─────────────────────────────────────────────────────────
 
 
+_LABEL = "rank local_rank group_rank node node_rank maybe_node maybe_task task attempt time pid level writer text"
+_EXIT = "rank local_rank node pid tasks code signal words"
+_GROUPS = {"formats": _LABEL, "paths": _LABEL, "exit_reports": _EXIT}
+"""The groups that are read of the patterns of some tables."""
 _ASKED = {("formats", "pattern"): "match", ("secrets", "unlike"): "fullmatch"}
 """How the patterns of some tables' keys are asked; others are searched."""
 
 
-def prove_speed(node: Node, problems: Problems, table: str) -> None:
-    """No pattern of an entry takes more than linear time on any line."""
+def prove_patterns(node: Node, problems: Problems, table: str) -> None:
+    """No pattern of an entry takes more than linear time on any line, or has a group that nobody reads."""
     for key, _, value in pairs(node):
         for where, text in alternatives(value) if key in PATTERNS else ():
+            compiled, known = bounded(text), _GROUPS.get(table, "")
+            for name in sorted(compiled.groupindex.keys() - {*known.split()}) if known else ():
+                problems.add(where, f"{TABLES[table].noun} has no group `{name}`", f"groups are {known}")
             way = _ASKED.get((table, key), "search")
-            if line := slowest(text, partial(_ask, getattr(bounded(text), way))):
+            if line := slowest(text, partial(_ask, getattr(compiled, way))):
                 what = f"the {key} takes more than linear time on the line `{line}`"
                 mend = "begin with ^ or (?<!\\w), repeat once in place of (x+)+, and bound what repeats: .{0,200} in place of .*"
                 problems.add(where, what, mend)
@@ -96,11 +95,7 @@ def prove_matcher(matcher: Matcher, node: Node, labels: LabelReader, problems: P
     for number, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
         if not takes(matcher, line, texts):
             _explain(matcher, node, number, texts, problems)
-    for number, line in enumerate(matcher.no_match):
-        if takes(matcher, line, peeled(line, labels)):
-            mend = "narrow the regex, or move the line to `match`"
-            where = at(node, "examples", "no_match", number)
-            problems.add(where, f"the regex takes `{_short(line)}`, but must not", mend)
+    _prove_untaken(matcher, node, lambda line: takes(matcher, line, peeled(line, labels)), problems)
     if len(problems) == before:
         _prove_literals(matcher, node, [text for texts in views for text in texts], problems)
 
@@ -120,10 +115,17 @@ def prove_fragment(fragment: Fragment, node: Node, labels: LabelReader, problems
         if not compiled.fullmatch(text):
             what = f"the fragment does not take the whole of `{_short(text)}`"
             problems.add(at(node, "examples", "match", number), what, "correct one of the two")
-    for number, text in enumerate(fragment.no_match):
-        if compiled.fullmatch(text):
-            what = f"the fragment takes `{_short(text)}`, but must not"
-            problems.add(at(node, "examples", "no_match", number), what, "narrow the regex")
+    _prove_untaken(fragment, node, compiled.fullmatch, problems)
+
+
+def _prove_untaken(entry: Any, node: Node, takes: Callable[[str], object], problems: Problems) -> None:
+    """Nothing is taken of the lines of `no_match`."""
+    of_examples = ("examples",) * hasattr(entry, "match")
+    for number, line in enumerate(entry.no_match):
+        if takes(line):
+            mend = "narrow the pattern, or move the line to those that match"
+            where = at(node, *of_examples, "no_match", number)
+            problems.add(where, f"`{_short(line)}` is taken, but must not be", mend)
 
 
 def _explain(matcher: Matcher, node: Node, number: int, texts: Sequence[str], problems: Problems) -> None:
@@ -132,18 +134,16 @@ def _explain(matcher: Matcher, node: Node, number: int, texts: Sequence[str], pr
     if not admits(matcher, line):
         mend = "correct the literals, or add one that this line holds"
         problems.add(where, f"no literal is in the example `{_short(line)}`", mend)
-    fitting = [text for text in texts if _is_kind(matcher, text)]
-    if not fitting and isinstance(matcher, Rule):
-        raised = matcher.applies_to == "exception"
-        looks = "SomeError: text" if raised else 'File "x.py", line 3, in f'
+    elif any(search(matcher.regex, text) for text in texts) and isinstance(matcher, Rule):
+        looks = "SomeError: text" if matcher.applies_to == "exception" else 'File "x.py", line 3, in f'
         mend = f"remove `applies_to: {matcher.applies_to}`, or give the line as it is printed: `{looks}`"
-        what = "an exception's own line" if raised else "a traceback's frame"
-        problems.add(where, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
-    elif all(search(matcher.regex, text) is None for text in fitting):
-        ways = [_how_far(text, fitting[0]) for _, text in alternatives(child(node, "regex"))]
+        what = f"without its labels, `{_short(texts[0])}` does not begin as `applies_to: {matcher.applies_to}` wants"
+        problems.add(where, what, mend)
+    else:
+        ways = [_how_far(text, texts[0]) for _, text in alternatives(child(node, "regex"))]
         fits, wants = max(ways, key=lambda way: len(way[0]))
         up_to = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
-        mend = f"{up_to}; the line without its labels is `{_short(fitting[0])}`"
+        mend = f"{up_to}; the line without its labels is `{_short(texts[0])}`"
         problems.add(where, "the regex does not match this example", mend)
 
 
@@ -225,7 +225,6 @@ Read = Callable[[str], Mapping[str, Any] | None]
 
 def prove_label(label: LineFormat, node: Node, labels: LabelReader, problems: Problems) -> None:
     """Each sample is read as a line of a log whose lines all carry this label."""
-    _prove_groups(label.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
     compiled = bounded(label.pattern)
     source = SourceFormat(locked=frozenset({label.id}))
     writer_key = labels.writer_key(source)
@@ -242,8 +241,6 @@ def prove_label(label: LineFormat, node: Node, labels: LabelReader, problems: Pr
 
 def prove_samples(entry: Entry, node: Node, labels: LabelReader, problems: Problems) -> None:
     """The pattern, searched in each sample's `line`, has the groups that the sample names."""
-    if isinstance(entry, LineFormat):
-        _prove_groups(entry.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
     compiled = bounded(entry.pattern)
 
     def read(line: str) -> dict[str, Any] | None:
@@ -264,8 +261,6 @@ def prove_exit_report(form: ExitFormat, node: Node, labels: LabelReader, problem
         if not any(literal in str(sample["line"]) for sample in form.samples):
             mend = "correct it, or add a sample that holds it"
             problems.add(at(node, "literals", number), f"no sample proves the literal `{literal}`", mend)
-    for key, pattern in (("pattern", form.pattern), ("near", form.near)):
-        _prove_groups(pattern, _EXIT_GROUPS, "an exit report", at(node, key), problems)
 
 
 def _run(entry: Entry, node: Node, read: Read, takes: Callable[[str], object], problems: Problems) -> None:
@@ -282,20 +277,13 @@ def _run(entry: Entry, node: Node, read: Read, takes: Callable[[str], object], p
                 gives = f"`{value}`" if value is not None else "none"
                 what = f"the sample says {name} `{want}`, and the line gives {gives}"
                 problems.add(at(node, "samples", number), what, "correct the pattern, or the sample")
-    for number, line in enumerate(entry.no_match):
-        if takes(line) is not None:
-            problems.add(at(node, "no_match", number), f"the pattern takes `{line}`, which it must not", "narrow it")
+    _prove_untaken(entry, node, lambda line: takes(line) is not None, problems)
 
 
 def _plain(value: object) -> str:
     """Numbers as numbers: a label's `03` is rank 3."""
     text = str(value)
     return str(int(text)) if text.isdecimal() else text
-
-
-def _prove_groups(pattern: str, known: Sequence[str], entry: str, where: Place, problems: Problems) -> None:
-    for name in sorted(bounded(pattern).groupindex.keys() - set(known)):
-        problems.add(where, f"{entry} has no group `{name}`", f"groups are {', '.join(known)}")
 
 
 # ── kinds of secrets, whose examples hold made-up ones: `hf_<alnum 34>` ──────────────────────
@@ -339,10 +327,6 @@ def _made(chars: str, count: int, rng: random.Random) -> str | None:
         return "PRIVATE KEY"  # written out, a scanner takes the example for one
     if chars == "pair":
         return base64.b64encode(f"kim:{_made('alnum', 12, rng)}".encode()).decode()
-    if chars == "jwt":
-        head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
-        body = base64.urlsafe_b64encode(b'{"sun":"kim","n":%d}' % rng.randrange(10**9)).decode().rstrip("=")
-        return f"{head}.{body}.{_made('url', 43, rng)}"
     return None
 
 
@@ -358,17 +342,14 @@ def prove_secret(kind: SecretKind, node: Node, labels: LabelReader, problems: Pr
         if not secrets or shown == text or any(secret in shown for secret in secrets):
             mend = "correct the pattern, the literals or the example"
             problems.add(at(node, "examples", "match", number), f"the secret is not masked: `{shown}`", mend)
-    for number, line in enumerate(kind.no_match):
-        if (shown := redactor.values(line)) != line:
-            what = f"this is no secret, and is shown as `{shown}`"
-            problems.add(at(node, "examples", "no_match", number), what, "narrow it")
+    _prove_untaken(kind, node, lambda line: redactor.values(line) != line, problems)
 
 
 LONG = 2048
 """Length of the lines that a pattern is tried on, and of those that are four times as long."""
-LIMIT = 0.02
-"""Seconds of processor time for one such line: a good pattern needs a fortieth of it."""
-_MEASURABLE = LIMIT / 20
+LIMIT = 0.05
+"""Seconds of processor time for one such line: a good pattern needs a hundredth of it, and ten times as much on a busy machine."""
+_MEASURABLE = 0.001
 _GROWTH = 9
 """What the longer line costs: four times as much where a pattern is linear, sixteen times where it is quadratic."""
 _REPEATS = 8
@@ -444,23 +425,12 @@ class Pattern:
                 rest = branch[number:]
                 if part.most >= _MANY:
                     # the text of a loop is worst where it could also be what follows, or the pattern's beginning
-                    for wanted in frozenset[str](), self._first(rest), self._first(branch[:1]):
+                    own = _chars(part.source, self.flags)
+                    for wanted in ("", self._sample(rest, own)[:1], self._sample(branch, own)[:1]):
                         for inner in part.branches or [[Part(part.source)]]:
-                            yield text, self._sample(inner, wanted), self._sample(rest)
+                            yield text, self._sample(inner, frozenset(wanted)), self._sample(rest)
                 yield from self._pumps(part.branches, text)
                 text += self._sample([part])
-
-    def _first(self, parts: Sequence[Part]) -> frozenset[str]:
-        """What the text that these pieces take can begin with."""
-        found: frozenset[str] = frozenset()
-        for part in parts:
-            if part.looks:
-                continue
-            inner = (self._first(branch) for branch in part.branches)
-            found = found.union(*inner) if part.branches else found | _chars(part.source, self.flags)
-            if part.least:
-                break
-        return found
 
     def _sample(self, parts: Sequence[Part], wanted: frozenset[str] = frozenset()) -> str:
         """A text that the pieces take, of wanted characters where they may be (look-arounds are not minded)."""
