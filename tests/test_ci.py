@@ -115,13 +115,6 @@ def test_no_input_is_pasted_into_a_script() -> None:
         assert "${{" not in step["run"]
 
 
-def test_our_workflow_uses_our_action_as_it_is() -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "examples.yml").read_text())
-    uses = [step for job in workflow["jobs"].values() for step in job["steps"] if step.get("uses") == "./"]
-    assert {step["with"].get("command", "lint") for step in uses} == {"lint", "diagnose"}
-    assert all(step["with"].keys() <= ACTION["inputs"].keys() for step in uses)
-
-
 # ── the action ───────────────────────────────────────────────────────────────────────────────
 
 

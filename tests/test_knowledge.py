@@ -44,15 +44,6 @@ def wrong(*folders: Path) -> list[str]:
 # ── what a file says ─────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cause_is_read_whole(ours: Path) -> None:
-    cause = plain(ours).causes["tape"]
-    assert (cause.family, cause.title, cause.role) == ("storage", "lost the tape library", "root")
-    assert cause.explains == {"sigterm"}
-    rule = cause.rules[0]
-    assert (rule.cause, rule.role, rule.applies_to) == ("tape", "root", "line")
-    assert rule.match == ("tape library is gone after 30 s",)
-
-
 @pytest.mark.parametrize(
     ("when", "read"),
     [
@@ -165,13 +156,13 @@ def test_a_site_replaces_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
 def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
     examples = "examples: {match: [robot is stuck]}"
     rule = f"id: tape/robot, source: robot, literals: [robot is stuck], regex: is stuck, {examples}"
-    text = f"cause: tape\nextends: true\nexplains: [peer-lost]\nrules: [{{{rule}}}]\nfixes: [{{do: Kick it.}}]\n"
+    text = f"cause: tape\nextends: true\nexplains: [peer-lost]\ntraits: [link]\nrules: [{{{rule}}}]\nfixes: [{{do: Kick it.}}]\n"
     put(tmp_path / "site" / "tape.yaml", text)
     cause = plain(ours, tmp_path / "site").causes["tape"]
     assert [(rule.id, rule.role) for rule in cause.rules] == [("tape/robot", "root"), ("tape/loader", "root")]
     assert [rule.of_site for rule in cause.rules] == [True, False]  # nobody has proven that its pattern is fast
     assert [(fix.do, fix.of_site) for fix in cause.fixes] == [("Kick it.", True), ("Restart it.", False)]
-    assert cause.explains == {"sigterm", "peer-lost"}
+    assert (cause.explains, cause.traits) == ({"sigterm", "peer-lost"}, {"link"})
     assert cause.title == "lost the tape library"
 
 
@@ -186,11 +177,6 @@ def test_traits_states_and_endings_lead_to_their_causes(tmp_path: Path, ours: Pa
     both = plain(ours, tmp_path / "site")
     assert both.traits["link"] == {"tape", "site/raid"}
     assert (both.cause_of_state["TIMEOUT"], both.cause_of_ending["killed"]) == ("site/raid", "site/raid")
-
-
-def test_a_site_adds_a_trait_to_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
-    put(tmp_path / "site" / "tape.yaml", "cause: tape\nextends: true\ntraits: [link]\n")
-    assert plain(ours, tmp_path / "site").causes["tape"].traits == {"link"}
 
 
 def test_a_site_silences_our_rules(tmp_path: Path, ours: Path) -> None:

@@ -134,19 +134,6 @@ def test_the_first_start_reads_no_rule(wheel: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists(), "nothing was left to be kept"
 
 
-def test_what_comes_with_the_wheel_is_the_same_whenever_it_is_built(wheel: Path, tmp_path: Path) -> None:
-    one, other = zipfile.ZipFile(wheel), zipfile.ZipFile(built(tmp_path))
-    assert sum("matching/ready/" in name for name in one.namelist()) == 4
-    assert [(i.filename, i.CRC, i.external_attr) for i in one.infolist()] == [
-        (i.filename, i.CRC, i.external_attr) for i in other.infolist()
-    ]
-
-
-def test_a_wheel_of_the_source_distribution_starts_alike(tmp_path: Path) -> None:
-    source = source_distribution(tmp_path)
-    assert started(tmp_path, installed(built(tmp_path, source), tmp_path)) == "3 python-error"
-
-
 def test_rules_that_were_changed_since_are_read(wheel: Path, tmp_path: Path) -> None:
     site = installed(wheel, tmp_path)
     (file,) = (site / "slurmdoctor" / "rules").rglob("python-error.yaml")
