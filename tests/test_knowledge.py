@@ -162,7 +162,8 @@ def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
     assert [(rule.id, rule.role) for rule in cause.rules] == [("tape/robot", "root"), ("tape/loader", "root")]
     assert [rule.of_site for rule in cause.rules] == [True, False]  # nobody has proven that its pattern is fast
     assert [(fix.do, fix.of_site) for fix in cause.fixes] == [("Kick it.", True), ("Restart it.", False)]
-    assert (cause.explains, cause.traits) == ({"sigterm", "peer-lost"}, {"link"})
+    assert cause.explains == {"sigterm", "peer-lost"}
+    assert cause.traits == {"link"}
     assert cause.title == "lost the tape library"
 
 

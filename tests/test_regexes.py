@@ -39,7 +39,7 @@ BOUNDED = {
 """What is asked of short texts alone, and why they are short: on these it takes milliseconds."""
 
 
-def patterns() -> Iterator[tuple[str, str, Any]]:
+def our_patterns() -> Iterator[tuple[str, str, Any]]:
     """Each pattern that a module alone tells: (where, how it is asked, compiled)."""
     texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py")) if path.stem != "__main__"}
     package, found = "\n".join(texts.values()), set[str | bytes]()
@@ -105,7 +105,7 @@ def interrupted() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interrupted")
 def test_no_pattern_of_ours_is_worse_than_linear() -> None:
-    ours = {(made.pattern, made.flags, way): (where, made, way) for where, way, made in patterns()}
+    ours = {(made.pattern, made.flags, way): (where, made, way) for where, way, made in our_patterns()}
     assert len(ours) > 250, "patterns are no longer found"
     slow = []
     for where, made, way in ours.values():
