@@ -40,7 +40,3 @@ def test_every_entry_is_one_line_below_its_kind_and_none_is_there_twice() -> Non
 
 def test_an_entry_fits_on_a_screen() -> None:
     assert [line for line in TEXT.splitlines() if len(line) > 700] == []
-
-
-def test_versions_link_only_to_what_is_there() -> None:
-    assert not re.search(r"^\[.*\]:", TEXT, re.M), "there are no tags to compare yet"

@@ -251,13 +251,6 @@ def test_lint_as_a_table_holds_against_bars_and_markup(tmp_path: Path) -> None:
 # ── the hook, and our own examples ───────────────────────────────────────────────────────────
 
 
-def test_the_hook_checks_text_files_of_any_name() -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert hook["entry"].split()[0] == "slurmdoctor"
-    assert (hook["language"], hook["types"]) == ("python", ["text"])
-    assert "files" not in hook  # `job`, `run.sub`, `train.slurm`: batch scripts have any name
-
-
 @pytest.mark.slow
 def test_pre_commit_runs_the_hook_from_a_clone(repo: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"

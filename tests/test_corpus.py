@@ -12,7 +12,7 @@ import yaml
 from corpus import manifest
 from corpus.fetch import lay_out
 from corpus.manifest import LogFile
-from corpus.score import Answer, Truth, main, marks, read_answers, same_exit, score, table, truth_of
+from corpus.score import Answer, Truth, main, marks, read_answers, same_exit, truth_of
 
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.loading import load
@@ -132,14 +132,6 @@ def test_a_healthy_log_is_not_accused_and_an_undecided_one_is_left_undecided(
 ])  # fmt: skip
 def test_an_exit_and_the_signal_that_it_means_are_one_thing(code: int, said: Answer, same: bool) -> None:
     assert same_exit(code, said) is same
-
-
-def test_the_table_tells_how_often_each_confidence_was_right() -> None:
-    total = score([("b1/a", FAILED, RIGHT), ("b1/b", FAILED, replace(RIGHT, cause="killed"))])
-    assert "high        50.0 % (1 of 2)" in table(total)
-    assert total.wrong == [
-        "b1/b: cause, strict: failed, killed, rank 3, exit 137; true: failed, cuda-oom or host-oom, rank 3, exit -9"
-    ]
 
 
 def test_another_tool_is_scored_by_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
