@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -231,17 +230,6 @@ def test_a_node_that_the_other_side_does_not_test_is_not_gone(month: str, tmp_pa
     assert "after, not tested before: node03" in survey("diff", other, month).stdout
 
 
-@pytest.mark.parametrize("jobs", [(500, 500), (400, 1600)])
-def test_more_jobs_of_the_same_users_are_no_change(tmp_path: Path, jobs: tuple[int, int]) -> None:
-    """The rates are the same; the second side has more jobs of each user, name and day."""
-    sides: list[str] = []
-    for count in jobs:
-        rows = [row("cuda-oom" if n % 10 == n // 10 % 10 else None, user=f"u{n % 40}", job_name="train") for n in range(count)]  # fmt: skip
-        sides.append(dataset(tmp_path / str(len(sides)), rows))
-    found = json.loads(survey("diff", *sides, "--format", "json").stdout)
-    assert [one["trend"] for one in (found["all"], *found["causes"], *found["sizes"])] == ["chance"] * 3
-
-
 # ── Prometheus ──
 
 SAMPLE = re.compile(
@@ -270,19 +258,6 @@ def test_metrics_name_no_job_and_users_only_where_asked(month: str) -> None:
     plain, by_user = (survey("export", month, "--prometheus", *more).stdout for more in ([], ["--by-user"]))
     assert not re.search(r"eve|bob|job_id|pretrain|node03", plain)
     assert 'slurmdoctor_survey_user_failures{user="eve"} 6' in by_user
-
-
-def test_where_few_hours_are_known_the_jobs_decide_what_is_first(tmp_path: Path) -> None:
-    folder = dataset(tmp_path, [row("nan", hours=90), *(row("hang", gpus=None) for _ in range(9))])
-    found = " ".join(survey("report", folder).stdout.split())
-    assert "They lost 720 GPU hours, 100 % of the 720 GPU hours that 1 job used (known of 1 of the 10 failed" in found
-    assert "The most common cause is hang: 9 of 10 failed jobs." in found
-
-
-def test_a_filter_is_told_where_nothing_is_dated(tmp_path: Path) -> None:
-    folder = dataset(tmp_path, [row("nan", started=None, ended=None), row("nan", ended=datetime(2026, 10, 7))])
-    found = survey("report", folder, "--since", "2026-10-01").stdout
-    assert "Without a time, left out of the dates: 1 more job" in " ".join(found.split())
 
 
 def test_what_is_not_known_is_neither_zero_nor_a_sample(tmp_path: Path) -> None:

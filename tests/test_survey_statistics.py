@@ -11,13 +11,7 @@ import pytest
 
 from simulated_cluster import Accusation, Use, named, outcome
 from slurmdoctor.survey.compare import Change, changes
-from slurmdoctor.survey.statistics import (
-    binomial_tail,
-    holm,
-    poisson_interval,
-    poisson_tail,
-    rates_differ,
-)
+from slurmdoctor.survey.statistics import binomial_tail, holm, poisson_interval, poisson_tail, rates_differ
 
 
 @pytest.mark.parametrize(("trials", "share"), [(1, Fraction(1, 2)), (20, Fraction(1, 7)), (40, Fraction(9, 10))])

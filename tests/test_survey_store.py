@@ -229,10 +229,9 @@ def test_a_month_that_is_damaged_inside_is_set_aside(tmp_path: Path) -> None:
     survey(tmp_path, map(item, range(50)))
     path = tmp_path / "jobs/month=2026-11/jobs.parquet"
     column = pq.ParquetFile(path).metadata.row_group(0).column(0)
-    data = bytearray(path.read_bytes())
-    start = column.dictionary_page_offset or column.data_page_offset
-    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
-    path.write_bytes(data)
+    with path.open("r+b") as file:
+        file.seek(column.dictionary_page_offset or column.data_page_offset)
+        file.write(b"\xff" * column.total_compressed_size)
     survey(tmp_path, map(item, range(50)))
     assert len(rows(tmp_path)) == 50
 
@@ -242,12 +241,11 @@ def test_a_disk_that_fills_at_any_moment_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     survey(tmp_path, [item(1), item(2, ended="2026-10-01")])
-    left = [after]
+    left = iter(range(after))
     real = os.fsync
 
     def full(handle: int) -> None:
-        left[0] -= 1
-        if left[0] < 0:
+        if next(left, None) is None:
             raise OSError(28, "No space left on device")
         real(handle)
 
