@@ -28,8 +28,6 @@ def test_whatever_surrounds_it_the_rank_that_ran_out_of_memory_is_found(kind: st
     log = tmp_path / "job.log"
     log.write_bytes(b"".join(pieces(kind, 300_000, ranks=60)))
     found = diagnose(log)
-    assert found.cause is not None
-    assert found.first_failure is not None
     assert (found.cause.id, found.first_failure.rank) == ("cuda-oom", 20)
 
 

@@ -182,11 +182,6 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     assert len(again) - in_time < in_time
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "soon"])
-def test_a_limit_that_is_none_is_refused(seconds: str, log: Path) -> None:
-    assert CliRunner().invoke(cli, ["diagnose", "--time-limit", seconds, str(log)]).exit_code == 2
-
-
 def test_the_command_line_has_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float | None] = []
 

@@ -67,7 +67,7 @@ def said(log: str, *texts: str) -> Diagnosis:
 
 
 def cause(found: Diagnosis) -> str | None:
-    return found.cause.id if found.cause else None
+    return found.cause.id
 
 
 # ── parsing ──────────────────────────────────────────────────────────────────────────────────

@@ -32,6 +32,8 @@ WRONG = {
     "diagnose --format jsno": ("--format", "jsno", "json"),
     "diagnose --format": ("--format",),
     "diagnose --jobs 99": ("--jobs", "99", "64"),
+    "diagnose --time-limit 0": ("--time-limit", "1<=x<=86400"),
+    "diagnose --time-limit 1.5": ("--time-limit", "integer"),
     "diagnose --exit-status x": ("--exit-status", "integer"),
     "diagnose --ranks=3": ("--ranks",),
     "lint": ("SCRIPT", "`slurmdoctor lint --help` shows how"),
