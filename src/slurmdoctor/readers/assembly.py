@@ -36,7 +36,7 @@ from slurmdoctor.readers.rule_events import RuleEvents, exception_of
 from slurmdoctor.readers.steps import find_memory, find_steps
 from slurmdoctor.readers.survival import find_restarts, judge_survival
 from slurmdoctor.readers.targets import Plan, Reading, kind_of, plan_reading
-from slurmdoctor.readers.tracebacks import add_endings, add_stacks, join_tracebacks, read_stack
+from slurmdoctor.readers.tracebacks import add_endings, join_tracebacks, read_stack
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
@@ -77,7 +77,7 @@ def assemble(
     clock = Clock(lines)
     marks = [*(report.line for report in reports), *(s.line for s in signals if s.signal.kind == "attempt")]
     steps, unread = find_steps(placed, [line.place for line in marks], lines, knowledge.signals, clock)
-    events = add_stacks(add_endings(date(placed, clock)), lines)
+    events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
     reports = complete_reports(reports, rank_map)

@@ -102,11 +102,6 @@ class Traceback(Frozen):
         inside = any(_HELPER.search(frame) for frame in self.frames[-2:])
         return inside and at is not None and _PARENT_GONE.search(at.text) is not None
 
-    @property
-    def of_launcher(self) -> bool:
-        """Whether a launcher raises it: it shows that a child failed, not why."""
-        return any(_LAUNCHER.search(frame) for frame in self.frames)
-
 
 def is_wrapper(name: str) -> bool:
     """Whether an exception of this class wraps that of a child."""
@@ -431,7 +426,8 @@ def _cut_short(trace: Traceback, last: Line) -> list[Event]:
     """Where the log ends inside of a traceback: the process failed, and what was raised is not shown."""
     hint = replace(_python_error(last, "hint"), captures={}, traceback=trace.frames)
     ending = _ended(hint, "cut-traceback")
-    return [ending] if trace.of_launcher else [hint, ending]
+    of_launcher = any(map(_LAUNCHER.search, trace.frames))  # a child failed, and why is not shown
+    return [ending] if of_launcher else [hint, ending]
 
 
 _PY_SPY_THREAD = text("py-spy-thread")
@@ -460,15 +456,17 @@ _DUMP_DEPTH = 160
 _MOST_DUMPS = 200
 
 
-def add_stacks(events: Sequence[Event], lines: Excerpts) -> list[Event]:
-    """The events, and with those whose line begins a crash dump its frames."""
+def add_endings(events: Sequence[Event], lines: Excerpts) -> list[Event]:
+    """The events, and of each what its own lines show of an end: a crash dump's frames, the signal that was caught, that Slurm ends the job."""
     found: list[Event] = []
     left = _MOST_DUMPS
     for event in lines.meter.each("stacks", events):
         if left and not event.traceback and _DUMP.match(event.hit.text):
             event = _with_stack(event, lines)
             left -= 1
-        found.append(event)
+        ends_job = _JOB_END.search(event.hit.text) is not None
+        caught = from_handler(event.hit.text)
+        found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
     return found
 
 
@@ -489,16 +487,6 @@ def _with_stack(event: Event, lines: Excerpts) -> Event:
     crashed, frames = next((thread for thread in threads if thread[0]), threads[-1])
     rows = [f'  File "{f["file"]}", line {f["lineno"]}, in {f["function"]}' for f in reversed(frames)]
     return replace(event, traceback=(*rows, event.hit.text.strip()), stack_of="current" if crashed else "main")
-
-
-def add_endings(events: Sequence[Event]) -> list[Event]:
-    """The events, and of each what its own line shows of an end: the signal that was caught, or that Slurm ends the job."""
-    found = []
-    for event in events:
-        ends_job = _JOB_END.search(event.hit.text) is not None
-        caught = from_handler(event.hit.text)
-        found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
-    return found
 
 
 def from_handler(line: str) -> ProcessExit | None:
