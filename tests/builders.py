@@ -128,5 +128,4 @@ def raised(error: str = "KeyError: 'x'", label: str = "", file: str = "/x/train.
 
 def cause_of(*log: str, **options: Any) -> str | None:
     """The cause that a log's verdict names."""
-    found = diagnose("".join(log), **options).cause
-    return found.id if found else None
+    return diagnose("".join(log), **options).cause.id

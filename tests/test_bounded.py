@@ -146,8 +146,6 @@ def test_one_known_failure_among_thousands_of_kinds_is_the_root(line: str) -> No
     lines = flood(line)
     lines.insert(2000, "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
     found = diagnose("\n".join(lines) + "\n")
-    assert found.cause is not None
-    assert found.first_failure is not None
     assert (found.cause.id, found.first_failure.rank, found.first_failure.line) == ("cuda-oom", 3, 2001)
 
 

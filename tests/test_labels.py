@@ -135,12 +135,11 @@ def labelled(label: str) -> str:
 )  # fmt: skip
 def test_a_label_hides_neither_the_line_behind_it_nor_its_rank(label: str, rank: int | None) -> None:
     found = diagnose(labelled(label))
-    assert (found.cause and found.cause.id, found.first_failure and found.first_failure.rank) == ("cuda-oom", rank)
+    assert (found.cause.id, found.first_failure.rank) == ("cuda-oom", rank)
 
 
 def test_node_and_gpu_make_a_rank_where_the_log_tells_how_many_a_node_has() -> None:
     found = diagnose("launching on 4 nodes x 8 GPUs\n" + labelled("[Node 2/GPU {r}] "))
-    assert found.first_failure is not None
     assert found.first_failure.rank == 2 * 8 + 3
 
 

@@ -40,7 +40,6 @@ def oom(*frames: str, text: str = SHORT, above: str = "") -> Diagnosis:
 
 
 def fixes(found: Diagnosis, most: int = 3) -> str:
-    assert found.cause is not None
     assert found.cause.id == "cuda-oom"
     return "\n".join(f"{fix.do} {fix.why or ''}" for fix in found.fixes[:most])
 
@@ -332,7 +331,6 @@ TWICE = "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_
 )
 def test_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
     found = diagnose(log)
-    assert found.cause is not None
     assert found.cause.id == "host-oom"
     said = [f"{fix.do} {fix.why or ''}" for fix in found.fixes]
     assert re.search(first, said[0])
@@ -357,7 +355,6 @@ def test_an_xid_names_its_node_or_says_how_to_find_it(where: str) -> None:
         f"Jun  1 10:00:00 {where}NVRM: Xid (PCI:0000:b3:00): 79, pid=4211, name=python, GPU has fallen off the bus.\n"
     )
     assert found.retry is not None
-    assert found.cause is not None
     assert found.cause.id == "gpu-fault"
     excluded = found.retry.exclude_nodes
     assert ("--exclude=node07" in found.fixes[0].do) is ("node07" in excluded)

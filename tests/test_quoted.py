@@ -34,8 +34,7 @@ def verdict(shown: str) -> Diagnosis:
 )  # fmt: skip
 def test_what_is_only_shown_is_no_launchers_line(around: str, line: str) -> None:
     found = verdict(around.format(line))
-    assert found.cause is not None
-    assert (found.cause.id, found.first_failure and found.first_failure.rank) == ("python-error", 2)
+    assert (found.cause.id, found.first_failure.rank) == ("python-error", 2)
 
 
 def test_no_launcher_speaks_through_a_rank() -> None:
@@ -62,4 +61,4 @@ def test_a_launchers_own_line_is_believed_behind_labels_and_what_others_left_ope
 def test_a_table_is_read_behind_labels_that_few_lines_carry(label: str) -> None:
     steps = "".join(f"step {step} loss 2\n" for step in range(38))
     found = diagnose(steps + "".join(f"{label}{line}\n" for line in TABLE))
-    assert (found.cause and found.cause.id, found.first_failure and found.first_failure.rank) == ("killed", 3)
+    assert (found.cause.id, found.first_failure.rank) == ("killed", 3)

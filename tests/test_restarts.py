@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from builders import cause_of
 from slurmdoctor import diagnose
 
 BEGIN = "Starting run on node{node}\nreading /scratch/demo/data\n"
@@ -16,11 +17,6 @@ BANNER = (
     "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded, please "
     "further tune the variable for optimal performance in your application as needed.\n"
 )
-
-
-def cause(log: str) -> str | None:
-    found = diagnose(log).cause
-    return found.id if found is not None else None
 
 
 @pytest.mark.parametrize(
@@ -39,7 +35,7 @@ def cause(log: str) -> str | None:
 @pytest.mark.parametrize("end", [OOM, OOM + REQUEUED])
 def test_the_last_run_is_the_verdicts(begin: str, end: str) -> None:
     one, two = begin.replace("{node}", "07"), begin.replace("{node}", "09")
-    assert cause(one + end + two + KEY) == "python-error"
+    assert cause_of(one + end + two + KEY) == "python-error"
     earlier = diagnose(one + end + two + KEY).facts["earlier"]
     assert "cuda-oom" in {before["cause"] for before in earlier}
 
@@ -59,4 +55,4 @@ def test_a_later_run_that_works_has_survived_the_failure_of_the_one_before() -> 
     ],
 )
 def test_what_any_rank_may_print_is_no_start(begin: str) -> None:
-    assert cause(begin + OOM + begin + KEY) == "cuda-oom"
+    assert cause_of(begin + OOM + begin + KEY) == "cuda-oom"

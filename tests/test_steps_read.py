@@ -81,7 +81,6 @@ def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str
 def test_a_failure_behind_megabytes_of_bars_is_found_with_the_last_step(end: str) -> None:
     bars = end.join(f"{n % 100:3}%|####      | {n}/30000 [00:01<00:09, 1.{n % 100:02}it/s]" for n in range(8_000))
     found = diagnose(bars.encode() + FAILURE)
-    assert found.cause is not None
     assert (found.cause.id, found.facts["last_step"]) == ("cuda-oom", 7_999)
 
 
@@ -113,7 +112,6 @@ def run(steps: int, every: int, pause: float, idle: float, pad: int) -> tuple[st
 def test_a_pause_now_and_then_is_found_among_steps_that_are_not_read(pad: int) -> None:
     log, record = run(17_000, every=5000, pause=600, idle=1200, pad=pad)
     found = diagnose(log, record=record)
-    assert found.cause is not None
     assert found.cause.id == "time-limit"
 
 
@@ -121,7 +119,6 @@ def test_a_pause_now_and_then_is_found_among_steps_that_are_not_read(pad: int) -
 def test_steps_that_are_not_read_are_no_pause(pad: int) -> None:
     log, record = run(17_000, every=99_999, pause=600, idle=1200, pad=pad)
     found = diagnose(log, record=record)
-    assert found.cause is not None
     assert found.cause.id == "hang"
 
 

@@ -28,8 +28,7 @@ def verdict(*log: str) -> str:
 
 
 def confidence(*log: str) -> str | None:
-    cause = diagnose("".join(log)).cause
-    return cause.confidence if cause else None
+    return diagnose("".join(log)).cause.confidence
 
 
 # ── by what the same writer prints below it ──
@@ -103,6 +102,26 @@ def test_output_that_was_held_back_comes_after_the_traceback_that_ended_it() -> 
 def test_each_limit_turns_the_verdict(limit: str, log: Callable[[int], bool]) -> None:
     enough = getattr(LIMITS, limit)
     assert (log(enough - 1), log(enough)) == (False, True)
+
+
+AGENT = "failed (exitcode: 1) local_rank: {} (pid: 519) of binary: /usr/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "cause"),
+    [
+        ("", "python-error"),
+        (FAILED, "python-error"),
+        (FAILED.replace("task 2", "tasks 0-3"), "file-not-found"),
+        (f"ERROR:torch.distributed.elastic.multiprocessing.api:{AGENT.format(0)}", "file-not-found"),
+        (
+            "[rank: 1] Child process with PID 5 terminated with code 1. Forcefully terminating all other\n",
+            "file-not-found",
+        ),
+    ],
+)
+def test_where_several_processes_write_another_error_is_no_sign_of_survival(beside: str, cause: str) -> None:
+    assert cause_of(HEAD, CAUGHT, *TALK[: LIMITS.lines_before_another], CRASH, beside) == cause
 
 
 def test_what_a_launcher_prints_of_an_error_is_no_talk_of_its_writer() -> None:
