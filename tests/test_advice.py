@@ -22,7 +22,7 @@ LOGS = Path(__file__).parent / "seed_logs"
 
 def advised(
     *fixes: Fix, retry: str = "after-fix", role: str = "root", names: dict[str, Any] | None = None, **found: Any
-) -> tuple[list[str], Retry | None]:
+) -> tuple[list[str], Retry]:
     cause = Cause("a", "f", "t", "root", (), frozenset(), retry, "s", (), fixes)  # type: ignore[arg-type]
     finding = Finding("failed", incident("a", role=role), "a", **found)
     remedies, advice = advise(finding, KNOWLEDGE, cause, names or {})
@@ -52,17 +52,15 @@ def test_what_the_retry_line_says_is_what_the_best_fix_says() -> None:
     leave_it = Fix("Submit with `--exclude={exclude}`.", when={"exclude": True}, retry="elsewhere")
     node = ("node07",)
     shown, retry = advised(raise_it, leave_it, names={"busy": 1, "rank": 0}, exclude=node)
-    assert (shown, retry and (retry.advice, retry.exclude_nodes)) == (["Raise the timeout."], ("after-fix", ()))
+    assert (shown, (retry.advice, retry.exclude_nodes)) == (["Raise the timeout."], ("after-fix", ()))
     shown, retry = advised(raise_it, leave_it, exclude=node)
     assert shown == ["Submit with `--exclude=node07`."]
-    assert retry is not None
     assert (retry.advice, retry.exclude_nodes) == ("elsewhere", ("node07",))
 
 
 def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> None:
     shown, retry = advised(Fix("Lower the batch."), Fix("Try `--exclude={exclude}`."), exclude=("node07",))
     assert shown == ["Lower the batch."]
-    assert retry is not None
     assert not retry.exclude_nodes
 
 

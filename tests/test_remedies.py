@@ -34,28 +34,16 @@ def chosen(facts: dict[str, Any], *fixes: Fix) -> list[str]:
         ({"ep": 4}, {"ep": "4"}, True),
         ({"ep": 4}, {"ep": 8}, False),
         ({"ep": "> 1"}, {"ep": "8"}, True),
-        ({"ep": ">=1"}, {"ep": 1}, True),
         ({"ep": "< 10"}, {"ep": "many"}, False),
         ({"experts": "> ep"}, {"experts": 64, "ep": "8"}, True),
-        ({"experts": "> ep"}, {"experts": 8, "ep": 8}, False),
         ({"framework": ("nemo", "megatron")}, {"framework": "megatron"}, True),
         ({"framework": ("nemo", False)}, {}, True),
         ({"seen": "nccl-id-timeout"}, {"seen": frozenset({"sigterm", "nccl-id-timeout"})}, True),
         ({"seen": "nccl-id-timeout"}, {"seen": ["sigterm"]}, False),
         ({"ep": True, "tp": 8}, {"ep": 4, "tp": 4}, False),
-    ],
-)
-def test_a_fix_is_offered_where_all_its_conditions_hold(
-    when: dict[str, Any], facts: dict[str, Any], offered: bool
-) -> None:
-    assert bool(chosen(facts, Fix("Mend it.", when=when))) is offered
-
-
-@pytest.mark.parametrize(
-    ("condition", "facts", "held"),
-    [
+        ({"num_experts % ep": 0, "world // 8": "> 1"}, {"num_experts": 64, "ep": 8, "world": 16}, True),
+        ({"num_experts % ep": (1, 2)}, {"num_experts": 64, "ep": 8}, False),
         ("a > 1", {}, False),
-        ("a != 1", {}, False),
         ("not a and b % 3 == 1", {"b": 7}, True),
         ("b % a == 0", {"b": 7, "a": 0}, False),
         ("num_experts % ep != 0", {"num_experts": "64", "ep": "6"}, True),
@@ -69,14 +57,9 @@ def test_a_fix_is_offered_where_all_its_conditions_hold(
         ("a and (b or not c)", {"a": 1, "c": True}, False),
     ],
 )
-def test_a_condition_holds_of_what_is_known(condition: str, facts: dict[str, Any], held: bool) -> None:
-    assert holds(condition, facts) is held
-    assert bool(chosen(facts, Fix("Mend it.", when={condition: True}))) is held
-
-
-def test_a_table_may_ask_for_the_value_of_an_expression() -> None:
-    assert holds({"num_experts % ep": 0, "world // 8": "> 1"}, {"num_experts": 64, "ep": 8, "world": 16})
-    assert not holds({"num_experts % ep": (1, 2)}, {"num_experts": 64, "ep": 8})
+def test_a_fix_is_offered_where_all_its_conditions_hold(when: Any, facts: dict[str, Any], offered: bool) -> None:
+    assert holds(when, facts) is offered
+    assert bool(chosen(facts, Fix("Mend it.", when={when: True} if isinstance(when, str) else when))) is offered
 
 
 @pytest.mark.parametrize(

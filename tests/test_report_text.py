@@ -104,7 +104,6 @@ def test_headlines() -> None:
     assert told((0, 1), 2).startswith("both ranks could")
     assert told(tuple(range(0, 60, 2)), 64).startswith("30 of 64 ranks could")
     cause = EXIT_CODE.cause
-    assert cause is not None
     assert told((1,), cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
         "rank 1 was killed by SIGKILL; the log does not say why"
     )

@@ -182,10 +182,8 @@ def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
 def _telling(text: str, rule_id: str, cause: Cause) -> tuple[int, int] | None:
     """From where to where its rule takes a text."""
     rule = next((rule for rule in cause.rules if rule.id == rule_id), None)
-    if rule is None:
-        return None
     try:
-        found = search(apart(rule.regex), text, rule.of_site)
+        found = search(apart(rule.regex), text, rule.of_site) if rule is not None else None
     except TimeoutError:
         return None
     return found.span() if found else None

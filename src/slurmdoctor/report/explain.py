@@ -32,14 +32,9 @@ Row = tuple[str, str, str]
 """A line's style of `report.terminal`, what stands before it, and its text, which may be wrapped."""
 
 
-def heading(cause: Cause) -> str:
-    """The cause's title as a sentence of its own."""
-    return cause.title if cause.title[:1].isupper() else f"A rank {cause.title}"
-
-
 def page(cause: Cause, known: Knowledge) -> Iterator[Row]:
     """The page, in the order of a reader's questions; a heading has the style `head`, a line of a log `quote`, a note `dim`."""
-    yield "bold", "", heading(cause)
+    yield "bold", "", cause.title if cause.title[:1].isupper() else f"A rank {cause.title}"
     yield "dim", "", f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
     if cause.also:
         yield "dim", "", f"also called {', '.join(cause.also)}"

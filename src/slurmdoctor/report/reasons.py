@@ -296,8 +296,7 @@ def _numbers_differ(v: Values) -> str:
 
 
 def _waits_unclear(v: Values) -> str:
-    of = f" of {v['of']}" if v["of"] else ""
-    words = f"{names_of(v['ranks'])}{of} waited in {_collective(v['seq'], v['op'])}"
+    words = f"{_ranks_of(v)} waited in {_collective(v['seq'], v['op'])}"
     if v["silent"]:
         words += f"; {names_of(v['silent'])} printed nothing in this log"
     else:
@@ -307,9 +306,8 @@ def _waits_unclear(v: Values) -> str:
     return words
 
 
-def _says_nothing(v: Values) -> str:
-    of = f" of {v['of']}" if v["of"] else ""
-    return f"{names_of(v['ranks'])}{of} printed nothing in this log"
+def _ranks_of(v: Values) -> str:
+    return names_of(v["ranks"]) + (f" of {v['of']}" if v["of"] else "")
 
 
 def _all_entered(v: Values) -> str:
@@ -455,7 +453,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "numbers-differ": _numbers_differ,
     "all-entered": _all_entered,
     "waits-unclear": _waits_unclear,
-    "says-nothing": _says_nothing,
+    "says-nothing": lambda v: f"{_ranks_of(v)} printed nothing in this log",
     "entered-fewer": lambda v: (
         f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
         f"{names_of(v['others'])} had entered {v['usual']}"
