@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 
-from .cluster import PATH, complaints, daemon, end_all, free_ports
+from .cluster import PATH, complaints, end_all, few_files, free_ports
 
 PROGRAMS = ("slurmdbd", "sacct", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
 PACKAGES = "slurmdbd mariadb-server"
@@ -121,8 +121,20 @@ class Accounts:
         return done.stdout
 
     def _daemon(self, program: str, *options: str, env: dict[str, str] | None = None) -> None:
-        log = self.folder / "log" / f"{program}.out"
-        self.daemons.append(daemon(log, {**_clean(), **(env or {})}, program, *options))
+        path = shutil.which(program, path=PATH)
+        assert path is not None
+        with (self.folder / "log" / f"{program}.out").open("wb") as log:
+            self.daemons.append(
+                subprocess.Popen(
+                    [path, *options],
+                    env={**_clean(), **(env or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=few_files,
+                )
+            )
 
     def _configuration(self, password: str) -> str:
         return f"""AuthType=auth/none

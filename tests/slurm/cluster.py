@@ -35,6 +35,8 @@ class Cluster:
     """Start it with `start`, and stop it whatever happens."""
 
     folder: Path
+    memory: bool = False
+    """Confine the memory of jobs by cgroups."""
     epilog: Path | None = None
     """An EpilogSlurmctld."""
     gpus: int = 0
@@ -54,6 +56,11 @@ class Cluster:
         for name in ("state", "log", "jobs", *(f"spool/n{k}" for k in range(1, NODES + 1))):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "slurm.conf").write_text(self._configuration())
+        if self.memory:
+            kind = "cgroup/v1" if Path("/sys/fs/cgroup/memory").is_dir() else "cgroup/v2\nIgnoreSystemd=yes"
+            (self.folder / "cgroup.conf").write_text(
+                f"CgroupPlugin={kind}\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
+            )
         if self.gpus:
             self._fake_gpus()
         self._daemon("slurmctld", "-D")
@@ -84,10 +91,19 @@ class Cluster:
 
     # ── jobs ──
 
-    def run(self, *command: str, env: Mapping[str, str] | None = None) -> str:
-        return subprocess.run(
-            command, env={**self.env, **(env or {})}, cwd=self.folder / "jobs", capture_output=True, text=True, timeout=20, check=True
-        ).stdout  # fmt: skip
+    def run(
+        self, *command: str, timeout: float = 20.0, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> str:
+        done = subprocess.run(
+            command,
+            env={**self.env, **(env or {})},
+            cwd=cwd or self.folder / "jobs",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=True,
+        )
+        return done.stdout
 
     def submit(self, text: str, *options: str, env: Mapping[str, str] | None = None) -> str:
         """The job's id."""
@@ -121,8 +137,20 @@ class Cluster:
     # ── the cluster ──
 
     def _daemon(self, program: str, *options: str) -> None:
-        log = self.folder / "log" / f"{program}{options[-1] if program == 'slurmd' else ''}.out"
-        self.daemons.append(daemon(log, self.env, program, *options, "-f", str(self.folder / "slurm.conf")))
+        log = (self.folder / "log" / f"{program}{options[-1] if program == 'slurmd' else ''}.out").open("wb")
+        path = shutil.which(program, path=PATH)
+        assert path is not None
+        self.daemons.append(
+            subprocess.Popen(
+                [path, *options, "-f", str(self.folder / "slurm.conf")],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=few_files,
+            )
+        )
 
     def _fake_gpus(self) -> None:
         for k in range(self.gpus):
@@ -136,6 +164,11 @@ class Cluster:
         nodes = "\n".join(
             f"NodeName=n{k} NodeAddr=127.0.0.1 NodeHostname={host} Port={ports[k]} CPUs=64 RealMemory=4000{gpus}"
             for k in range(1, NODES + 1)
+        )
+        confined = (
+            "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\nSelectTypeParameters=CR_Core_Memory\nDefMemPerNode=100"
+            if self.memory
+            else "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSelectTypeParameters=CR_Core"
         )
         epilog = f"EpilogSlurmctld={self.epilog}" if self.epilog else ""
         return f"""ClusterName=tests
@@ -157,9 +190,7 @@ ReturnToService=2
 KillWait=20
 MinJobAge=3600
 SelectType=select/cons_tres
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectTypeParameters=CR_Core
+{confined}
 {epilog}
 {"GresTypes=gpu" if self.gpus else ""}
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,bf_interval=1
@@ -168,17 +199,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP
 """
 
 
-def daemon(log: Path, env: Mapping[str, str], program: str, *options: str) -> subprocess.Popen[bytes]:
-    path = shutil.which(program, path=PATH)
-    assert path is not None
-    with log.open("wb") as out:
-        return subprocess.Popen(
-            [path, *options], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=_few_files,
-        )  # fmt: skip
-
-
-def _few_files() -> None:
+def few_files() -> None:
     # with millions of descriptors allowed, Slurm's programs close them one by one
     limit = 4096
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

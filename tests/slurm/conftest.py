@@ -79,6 +79,23 @@ def failed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 @pytest.fixture(scope="session")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A second cluster that confines memory: only where this machine lets us make cgroups."""
+    if gone := missing():
+        absent(f"Slurm is not installed here (no {', '.join(gone)})")
+    memory = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").is_dir() else Path("/sys/fs/cgroup")
+    if os.geteuid() != 0 or not os.access(memory, os.W_OK):
+        pytest.skip("cgroups cannot be made here: no memory can be confined")
+    made = Cluster(tmp_path_factory.mktemp("confined", numbered=True), memory=True)
+    try:
+        if not made.start(patience=15):
+            pytest.skip(f"no Slurm with cgroups could be started here: {made.trouble}")
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
 def accounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Accounts]]:
     """A cluster whose jobs are kept by a real slurmdbd on a real MariaDB."""
     if gone := accounts.missing():

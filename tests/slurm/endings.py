@@ -61,17 +61,27 @@ if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples
 TOLD = ("rank 5", "ValueError: shard 5 holds no samples")
 EIGHT = ("-N2", "--ntasks-per-node=4")
 HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("no-home", "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none", TOLD, EIGHT),
+    (
+        "no-home",
+        "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none",
+        TOLD,
+        EIGHT,
+    ),
     ("odd-locale", "export LANG=xx_YY.KOI8-R LC_ALL=C PYTHONIOENCODING=ascii", TOLD, EIGHT),
     ("file-limit", "ulimit -f 8", TOLD, EIGHT),
     ("odd-shell", "set -u; set -o noclobber -o noglob; shopt -s extglob; IFS=,; umask 777", TOLD, EIGHT),
-    ("odd-python", "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5", ("exited with 5",), ()),
+    (
+        "odd-python",
+        "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5",
+        ("exited with 5",),
+        (),
+    ),
     ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
     ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
     ("disk-full", "exec >/dev/full 2>&1", (), ()),
     ("no-output", "exec >&- 2>&- <&-\nexit 5", ("exited with 5",), ()),
     ("no-errors", "exec 2>&-\nexit 5", ("exited with 5",), ()),
-)  # fmt: skip
+)
 """Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
 
 ENDINGS = (
@@ -79,19 +89,19 @@ ENDINGS = (
         "python-error",
         PYTHON_ERROR,
         ("rank 5", "ValueError: shard 5 holds no samples", "python-error"),
-        EIGHT,
+        ("-N2", "--ntasks-per-node=4"),
     ),
     Ending(
         "tee-hides-it",
         PYTHON_ERROR + " 2>&1 | tee train.log",
         ("exit status is 0", "rank 5"),
-        EIGHT,
+        ("-N2", "--ntasks-per-node=4"),
     ),
     Ending(
         "pipefail",
         "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log",
         ("rank 5",),
-        EIGHT,
+        ("-N2", "--ntasks-per-node=4"),
     ),
     Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
     Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),
@@ -126,14 +136,17 @@ ENDINGS = (
 )
 
 
-def shown(cluster: Cluster, *words: str, cwd: Path | str = "/") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [TOOL, "diagnose", *words], env=cluster.env, cwd=cwd, capture_output=True, text=True, timeout=120
-    )
-
-
 def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(shown(cluster, "--format", "json", *arguments).stdout)
+    done = subprocess.run(
+        [TOOL, "diagnose", "--format", "json", *arguments],
+        env=cluster.env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

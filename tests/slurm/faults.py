@@ -140,8 +140,28 @@ def ends_well(one: Outcome) -> bool:
     return one.record.state == "COMPLETED" and bool(one.of("python"))
 
 
+def cleans_up(one: Outcome) -> bool:
+    return (one.folder / "seen" / "cleaned").exists()
+
+
 def is_called_in_the_environment(one: Outcome) -> bool:
     return [call.args[:2] for call in one.of("python")] == [("-m", "torch.distributed.run")] and bool(one.of("uv"))
+
+
+def has_its_log(one: Outcome) -> bool:
+    return [path.name.endswith(f"-{one.record.id}.out") for path in one.folder.glob("log-*")] == [True]
+
+
+def knows_the_nodes(one: Outcome) -> bool:
+    """Each launcher knows how many nodes there are and which one it is on, and all name one master."""
+    launched = one.of("torchrun")
+    told = [(c.option("nnodes"), c.option("node_rank")) for c in launched]
+    masters = {(c.option("master_addr"), c.option("master_port")) for c in launched}
+    return (
+        told == [(str(one.record.num_nodes), c.env["SLURM_NODEID"]) for c in launched]
+        and len(launched) == one.record.num_nodes
+        and len(masters) == 1
+    )
 
 
 def saves_on_every_task(one: Outcome) -> bool:
@@ -163,13 +183,16 @@ OTHERS: tuple[tuple[str, str, Callable[[Outcome], bool], str], ...] = (
     ("tasks-not-given", "#!/bin/bash\n#SBATCH -N2\n#SBATCH --gres=gpu:2\nsrun python train.py", has_a_process_for_each_gpu, ""),
     ("gpus-not-requested", "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2\nexport NCCL_DEBUG=WARN\nsrun python train.py", sees_gpus, ""),
     ("processes-unlike-gpus", f"{NODES}srun torchrun --standalone --nproc-per-node=4 train.py", has_a_process_for_each_gpu, ""),
+    ("nodes-unlike", f"{NODES}srun bash -c '{RUN.replace('2', '4', 1)} --node_rank=$SLURM_NODEID train.py'", knows_the_nodes, ""),
     ("port-fixed", f"{TASKS}export MASTER_PORT=54321\nsrun python train.py", has_its_own_port, ""),
     ("port-fixed", f"{NODES}srun {RUN} --rdzv-backend=c10d --rdzv-endpoint=$SLURMD_NODENAME:29400 train.py", has_its_own_port, ""),
     ("port-default", f"{TASKS}export MASTER_PORT=${{MASTER_PORT:-29500}}\nsrun python train.py", has_its_own_port, ""),
+    ("variable-in-directive", f"{ONE}#SBATCH --output=log-$SLURM_JOB_NAME-$SLURM_JOB_ID.out\nsrun python train.py", has_its_log, ""),
     ("signal-window", f"{TASKS}#SBATCH --signal=B:TERM@120\nsrun python train.py", saves_on_every_task, SAVES_SLOWLY),
     ("background-left", f"{ONE}while true; do date; sleep 120; done &\nsrun python train.py\nwait", ends_well, ""),
     ("exit-status-in-pipe", f"{ONE}srun python train.py 2>&1 | tee train.log", fails_with_the_training, FAILS),
     ("exit-status-lost", f"{ONE}srun python train.py\necho done", fails_with_the_training, FAILS),
+    ("after-exec", f"{ONE}trap 'touch \"$SEEN/cleaned\"' EXIT\nexec srun python train.py", cleans_up, ""),
     (
         "bare-torchrun",
         "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2\nuv sync\nsrun torchrun --standalone --nproc-per-node=2 train.py",

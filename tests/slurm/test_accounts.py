@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from getpass import getuser
 
 import pytest
 
@@ -117,10 +117,46 @@ def test_every_run_is_one_row_with_its_own_log(slurm: Accounts, ids: dict[str, s
 def test_it_knows_whose_a_job_was_and_where_it_ran(slurm: Accounts, ids: dict[str, str]) -> None:
     by_id = {row.job_id: row for row in _rows()}
     odd, het = by_id[ids["odd"]], by_id[ids["het"]]
-    assert (odd.cluster, odd.user, odd.partition, odd.num_nodes) == ("tests", getuser(), "all", 1)
+    assert (odd.cluster, odd.user, odd.partition, odd.num_nodes) == (
+        "tests",
+        "root" if os.geteuid() == 0 else odd.user,
+        "all",
+        1,
+    )
     assert (len(het.nodes), het.num_nodes) == (2, 2)
 
 
 def test_an_unknown_user_is_one_line(slurm: Accounts) -> None:
     with pytest.raises(UserError, match="sacct told nothing of that day: sacct failed: Invalid user"):
         list(listing.find_accounted(datetime(2026, 11, 1), datetime(2026, 11, 2), windows.Asked(user="nobody-here")))
+
+
+EDGES = [
+    ("UTC", "2026-03-02T00:00:00", 1772409600),
+    ("UTC", "2026-03-02T23:59:59", 1772495999),
+    ("America/Havana", "2026-03-08T01:00:00", 1772946000),  # there is no midnight on this day
+    ("America/Havana", "2026-03-07T23:59:59", 1772945999),
+    ("America/Havana", "2026-11-01T00:30:00", 1793507400),  # this hour comes twice
+    ("America/Havana", "2026-11-01T00:30:00", 1793511000),
+]
+
+
+@pytest.mark.parametrize(("zone", "shown", "end"), EDGES)
+def test_at_the_edges_of_days_no_job_and_no_step_is_lost_or_doubled(
+    slurm: Accounts, ids: dict[str, str], zone: str, shown: str, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is told that a job ended at another time, after its step by half an hour."""
+    monkeypatch.setenv("TZ", zone)
+    where = f"id_job = {ids['plain']}"
+    began = "time_submit = {0}, time_eligible = {0}, time_start = {0}".format(end - 90_000)
+    slurm.sql(f"USE accounts; UPDATE tests_job_table SET {began}, time_end = {end} WHERE {where}")
+    step = f"time_start = {end - 90_000}, time_end = {end - 1800}"
+    slurm.sql(
+        f"USE accounts; UPDATE tests_step_table SET {step} WHERE job_db_inx IN (SELECT job_db_inx FROM tests_job_table WHERE {where})"
+    )
+    day = datetime.fromisoformat(shown[:10])
+    found = [_items(day + timedelta(days=k), day + timedelta(days=k + 1)) for k in (-1, 0, 1)]
+    assert [[item.id for item in items] for items in found] == [[], [ids["plain"]], []]
+    record = found[1][0].record
+    assert record is not None
+    assert [step.id for step in record.steps] == ["batch"]

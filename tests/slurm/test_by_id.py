@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from .cluster import Cluster
-from .endings import diagnose, shown
+from .endings import TOOL, diagnose
 
 pytestmark = pytest.mark.slow
 KEY = "python3 -c \"raise KeyError('lr')\""
+
+
+def shown(cluster: Cluster, *words: str, cwd: Path | str = "/") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, "diagnose", *words], env=cluster.env, cwd=cwd, capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.mark.parametrize("name", ["slurm-%j.out", "logs/%x_%j.txt", "%u-of-%N-%4j.log", "fixed.log"])

@@ -10,10 +10,13 @@ from typing import cast
 
 import pytest
 
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
+
 from . import programs
 from .cluster import PATH, Cluster
 from .conftest import started
-from .faults import CASES, Case, Outcome
+from .faults import CASES, Case, Outcome, is_of_ranks
 from .programs import Call
 
 pytestmark = pytest.mark.slow
@@ -85,3 +88,9 @@ def test_the_fix_works(case: Case, pairs: dict[str, Pair]) -> None:
     assert case.sound(good), told
     if case.same_words:
         assert set(map(without_ranks, good.calls)) == set(map(without_ranks, bad.calls)), told
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_finding_is_left(case: Case) -> None:
+    left = lint(parse(case.mended))
+    assert [m.check for m in left if m.check == case.check or is_of_ranks(m)] == []

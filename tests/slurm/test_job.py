@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -32,6 +33,23 @@ def test_hidden_by_a_pipe(cluster: Cluster, failed: dict[str, Run]) -> None:
     assert any(re.match(r"\S+:\d+: ", reason) for reason in found["reasons"]), "the script is the one that Slurm keeps"
 
 
+def test_array_task(cluster: Cluster) -> None:
+    job = cluster.submit("#!/bin/bash\nsrun -n1 bash -c 'exit $((SLURM_ARRAY_TASK_ID == 2 ? 9 : 0))'\n", "--array=1-2")
+    for k in (1, 2):
+        cluster.wait(f"{job}_{k}")
+    assert diagnose(cluster, "--job", f"{job}_1")["verdict"] == "no-failure"
+    failed = diagnose(cluster, "--job", f"{job}_2")
+    assert (failed["verdict"], failed["exit"]["code"]) == ("failed", 9)
+    assert diagnose(cluster, "--job", job)["exit"]["code"] == 9
+
+
+def test_het_job(cluster: Cluster) -> None:
+    script = "#!/bin/bash\n#SBATCH -N1 -n1\n#SBATCH hetjob\n#SBATCH -N1 -n2\nsrun --het-group=1 bash -c 'exit 5'\n"
+    job = cluster.submit(script)
+    cluster.wait(job)
+    assert diagnose(cluster, "--job", f"{job}+0")["exit"]["code"] == 5
+
+
 def test_per_task_files(cluster: Cluster) -> None:
     python = "import os; assert os.environ['SLURM_PROCID'] != '1', 'bad shard'"
     body = f'srun -n3 --output=rank-%j-%t.log python3 -c "{python}"'
@@ -41,6 +59,25 @@ def test_per_task_files(cluster: Cluster) -> None:
     assert found["cause"]["id"] == "python-error"
     assert found["first_failure"]["file"].endswith(f"rank-{job}-1.log")
     assert found["coverage"]["files"] == 4
+
+
+def test_running(cluster: Cluster) -> None:
+    job = cluster.submit("#!/bin/bash\nsrun -n1 bash -c 'echo step 1/9 loss 2.0; sleep 60'\n")
+    while cluster.record(job).state == "PENDING":
+        pass
+    found = diagnose(cluster, "--job", job)
+    assert found["verdict"] != "failed"
+    assert found["facts"]["state"] == "RUNNING"
+    cluster.run("scancel", job)
+
+
+def test_unknown(cluster: Cluster) -> None:
+    done = subprocess.run(
+        [TOOL, "diagnose", "--job", "999999"], env=cluster.env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "Slurm no longer knows this job" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_dependent_job(cluster: Cluster) -> None:
@@ -71,5 +108,29 @@ def test_epilog(cluster: Cluster, stub: Path) -> None:
     end = time.monotonic() + 30
     while not (folder / "called").exists() and time.monotonic() < end:
         time.sleep(0.3)
-    words = f"nobody diagnose --job {job} --if-failed --beside-log --time-limit 90"
-    assert (folder / "called").read_text().strip() == f"{words} {cluster.env['SLURM_CONF']} {folder}/%j.out"
+    assert (folder / "called").read_text().split() == [
+        "nobody",
+        "diagnose",
+        "--job",
+        job,
+        "--if-failed",
+        "--beside-log",
+        "--time-limit",
+        "90",
+        cluster.env["SLURM_CONF"],
+        f"{folder}/%j.out",
+    ]
+
+
+def test_memory(confined: Cluster) -> None:
+    """The kernel kills a task for its memory; the verdict is host-oom, with the footer and by the job's id."""
+    from slurmdoctor.cli import hook
+
+    body = "srun -n1 python3 -c 'x = bytearray(400 << 20)'\n"
+    job = confined.submit("#!/bin/bash\n#SBATCH --mem=200M\n" + hook.script("footer", command=TOOL) + body)
+    plain = confined.submit("#!/bin/bash\n#SBATCH --mem=200M\n" + body)
+    record, other = confined.wait(job), confined.wait(plain)
+    assert (record.state, record.exit) == (other.state, other.exit)
+    output = confined.output(job)
+    assert "host-oom" in output, output
+    assert diagnose(confined, "--job", plain)["cause"]["id"] == "host-oom"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from slurmdoctor.survey.pool import LocalPool, Pool
 from slurmdoctor.survey.rows import How
 from slurmdoctor.survey.runs import Tally, run
 from slurmdoctor.survey.work import diagnose_one, version
+from test_foreign_code import planted
 
 from .cluster import Cluster
 
@@ -57,8 +59,14 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalPool(2, diagnose_one, HOW))):
         tally = Tally()
         with open_dataset(tmp_path / name) as data:
-            report = cancel if name == "there" else lambda _: None
-            run(data, find_in_folders([str(FIXTURES)]), HOW, hire, tally=tally, report=report)
+            run(
+                data,
+                find_in_folders([str(FIXTURES)]),
+                HOW,
+                hire,
+                tally=tally,
+                report=cancel if name == "there" else lambda _: None,
+            )
         tallies.append((tally.found, tally.done, tally.read["error"]))
     assert cancelled
     assert tallies[0] == tallies[1]
@@ -67,6 +75,18 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     assert not list(Path.cwd().glob("slurmdoctor-survey-*"))
     left = slurm.run("squeue", "-h", "-n", "slurmdoctor-survey", "-t", "PENDING,RUNNING", "-o", "%A").split()
     assert left == [], "the workers' jobs end with the run"
+
+
+def test_no_worker_imports_from_the_folder_that_it_works_in(
+    slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(planted(tmp_path / "planted"))
+    tally = Tally()
+    with open_dataset(tmp_path / "found") as data:
+        hire = partial(send_to_slurm, 1, LOOPBACK, tmp_path / "workers", diagnose_one, HOW)
+        run(data, find_in_folders(["."]), HOW, hire, tally=tally)
+    assert (tally.failed, tally.read["yes"]) == (3, 3)
+    assert not (tmp_path / "imported").exists()
 
 
 def test_what_slurm_refuses_is_one_line(slurm: Cluster, tmp_path: Path) -> None:
