@@ -1,6 +1,7 @@
 """No pattern of ours takes more than linear time on any line: each is tried on lines made of its own loops.
 
-Those of rule files are proven by `rules check` (tests/test_catalogue.py), as a site's are; here are those of the Python code.
+Those of rule files are proven by `rules check` (tests/test_catalogue.py) as `regex` searches them, as a site's are; here are those
+of the Python code, and those of our rule files as `re` searches them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 import regex
 
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load, text
-from slurmdoctor.knowledge.workshop.proof import slowest
+from slurmdoctor.knowledge.schema import PATTERNS
+from slurmdoctor.knowledge.workshop.proof import Pattern, slowest
 from slurmdoctor.matching import patterns
 from slurmdoctor.matching.patterns import LAZY, apart, captures
 from slurmdoctor.model import LineFormat, Text
@@ -64,6 +67,19 @@ def our_patterns() -> Iterator[tuple[str, str, Any]]:
                 yield str(path.relative_to(PACKAGE)), way, _compiled(pattern, flags, made["library"])
                 found.add(pattern)
     yield from (("made at import", "search", _compiled(pattern)) for pattern in set(LAZY) - found)
+
+
+def patterns_of_rules(node: Any) -> Iterator[tuple[str, str, Any]]:
+    """Each pattern of our rules that `re` takes: (type that has it, how it is asked, compiled)."""
+    if isinstance(node, msgspec.Struct):
+        node = {name: getattr(node, name) for name in node.__struct_fields__} | {"": type(node).__name__}
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if key in PATTERNS and isinstance(value, str):
+            made = _compiled(apart(value))
+            if isinstance(made, re.Pattern):
+                yield str(node.get("")), "match" if node.get("") == "LineFormat" else "search", made
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ():
+        yield from patterns_of_rules(below)
 
 
 def _value(node: ast.expr, module: ModuleType) -> Any:
@@ -112,6 +128,20 @@ def test_no_pattern_of_ours_is_worse_than_linear() -> None:
         text = made.pattern.decode("latin-1") if isinstance(made.pattern, bytes) else made.pattern
         if where not in BOUNDED and (line := slowest(text, _asker(made, way))):
             slow.append(f"{where}: {text[:200]!r} on {line!r}")
+    assert not slow, "\n".join(slow)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_re_searches_a_line_of_usual_length_for_any_pattern_of_the_rules_in_a_tenth_of_a_second() -> None:
+    slow, known = [], {(made.pattern, way): (owner, made) for owner, way, made in patterns_of_rules(KNOWN)}
+    assert len(known) > 700, "patterns are no longer found"
+    for (pattern, way), (owner, made) in known.items():
+        ask = _asker(made, way)
+        for line in {make(patterns.SHORT) for make in Pattern(pattern).hostile()}:
+            try:
+                ask(line, 0.1)
+            except TimeoutError:
+                slow.append(f"{owner}: {pattern[:200]!r} on {line[:60]!r}")
     assert not slow, "\n".join(slow)
 
 

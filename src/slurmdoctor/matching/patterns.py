@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SECONDS = 0.5
 """No pattern may take longer on one line; one that does is treated as not matching."""
-_SHORT = 2048
-"""Characters of a line in which our own patterns need no limit: `rules check` tries them on lines as long."""
+SHORT = 2048
+"""Characters of a line in which our own patterns need no limit: tests/test_regexes.py tries them on lines as long."""
 _MOST = 2500
 """Patterns that are kept: all of ours, and hundreds of sites and of labels that were learnt."""
 
@@ -118,7 +118,7 @@ def spans(found: regex.Match[str]) -> dict[str, tuple[int, int]]:
 
 def search(pattern: str, text: str, of_site: bool = False) -> regex.Match[str] | None:
     """The first match. Raises a TimeoutError where it takes too long to find out; nobody has proven a site's patterns."""
-    if not of_site and len(text) <= _SHORT:
+    if not of_site and len(text) <= SHORT:
         return compiled(pattern).search(text)
     return bounded(pattern).search(text, timeout=SECONDS)
 
