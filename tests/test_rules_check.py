@@ -181,6 +181,15 @@ def test_a_draft_for_a_known_cause_extends_it(ours: Path) -> None:
     assert "fixes" not in text
 
 
+def test_a_draft_names_the_family_and_what_follows_of_the_nearest_cause(ours: Path) -> None:
+    text = draft("site/tape", "loader", "loader: out of memory, tried to allocate 3 tapes", read((ours,)).knowledge)
+    assert text.startswith(
+        "cause: site/tape   # its lines are most like those of cuda-oom, of the family memory\ntitle: 'TODO'"
+    )
+    assert "explains: [collective-timeout, " in text
+    assert "explains: []" in draft("site/tape", "loader", "the robot's arm is stuck", read((ours,)).knowledge)
+
+
 def test_a_long_alternative_is_to_be_split(ours: Path, tmp_path: Path) -> None:
     told = [
         problems_of(ours, site(tmp_path, "tape", regex=f"tape library is gone{'x?' * size}")) for size in (140, 141)

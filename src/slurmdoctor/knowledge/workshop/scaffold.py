@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 import regex
 
 from slurmdoctor.knowledge.schema import CAUSE_ID, RULE_NAME
 from slurmdoctor.knowledge.workshop.proof import peeled
-from slurmdoctor.model import Knowledge, UserError
+from slurmdoctor.model import Cause, Knowledge, UserError
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.readers import exception_of
 
@@ -30,11 +31,11 @@ _MOST_LITERAL = 60
 _PLAIN_REGEX = 160
 
 _HEAD = """\
-cause: {cause}
+cause: {cause}{beside}
 title: 'TODO'                    # completes "rank 13 ..."; no full stop, at most 60 characters
 role: root                       # root | cascade | either | confirmation | hint (docs/rules.md)
 exit_classes: [{exit_class}]
-explains: []                     # what it brings about on other ranks: peer-lost, collective-timeout, sigterm ...
+explains: [{explains}]   # what it brings about on other ranks
 retry: unknown                   # as-is | elsewhere | after-fix | resume
 summary: |
   TODO What happens and why, in a few plain sentences.
@@ -67,12 +68,15 @@ def draft(name: str, rule: str, line: str | None, known: Knowledge) -> str:
     """The text of a rule file for a cause: a new one, or more rules for one that is there."""
     text = line or "TODO: paste the line that the program prints"
     shown = peeled(text, LabelReader(known.formats))[0].strip() if line else text
+    near = _nearest(shown, known) if line else None
     raised = line is not None and exception_of(shown) is not None
     pattern, literal = _generalised(shown, text)
     own = {
         "cause": name,
         "rule": rule,
         "exit_class": "python-error" if raised else "unknown",
+        "beside": f"   # its lines are most like those of {near.id}, of the family {near.family}" if near else "",
+        "explains": ", ".join(sorted(near.explains & known.causes.keys() - {name})) if near else "",
     }
     rules = _RULES.format(
         **own,
@@ -83,6 +87,22 @@ def draft(name: str, rule: str, line: str | None, known: Knowledge) -> str:
     )
     there = name in known.causes
     return (_EXTENDS if there else _HEAD).format(**own) + rules + ("" if there else _TAIL)
+
+
+def _nearest(line: str, known: Knowledge) -> Cause | None:
+    """The cause that shares the rarest words with the line, in its title or its rules' literals; None where none shares two."""
+    words = {
+        name: _words(" ".join((cause.title, *(text for rule in cause.rules for text in rule.literals))))
+        for name, cause in known.causes.items()
+    }
+    often = Counter(word for found in words.values() for word in found)
+    shared = {name: found & _words(line) for name, found in words.items()}
+    best = max(shared, key=lambda name: sum(1 / often[word] for word in shared[name]), default="")
+    return known.causes[best] if len(shared.get(best, ())) > 1 else None
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in regex.findall(r"[A-Z]?[a-z]{3,}", text)}
 
 
 def file_name(cause: str, rule: str, known: Collection[str], *, ours: bool) -> str:
