@@ -27,6 +27,7 @@ from slurmdoctor.knowledge.workshop.proof import Pattern, slowest
 from slurmdoctor.matching import patterns
 from slurmdoctor.matching.patterns import LAZY, apart, captures
 from slurmdoctor.model import LineFormat, Text
+from slurmdoctor.search.shapes import Shaped, relaxed
 
 PACKAGE = Path(slurmdoctor.__file__).parent
 MADE = re.compile(
@@ -75,9 +76,10 @@ def patterns_of_rules(node: Any) -> Iterator[tuple[str, str, Any]]:
         node = {name: getattr(node, name) for name in node.__struct_fields__} | {"": type(node).__name__}
     for key, value in node.items() if isinstance(node, dict) else ():
         if key in PATTERNS and isinstance(value, str):
-            made = _compiled(apart(value))
-            if isinstance(made, re.Pattern):
-                yield str(node.get("")), "match" if node.get("") == "LineFormat" else "search", made
+            for asked in filter(None, (value, relaxed(value))):
+                made = _compiled(apart(asked))
+                if isinstance(made, re.Pattern):
+                    yield str(node.get("")), "match" if node.get("") == "LineFormat" else "search", made
     for below in node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ():
         yield from patterns_of_rules(below)
 
@@ -224,6 +226,7 @@ def test_a_sites_pattern_and_a_long_line_are_searched_within_a_limit(monkeypatch
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
     assert captures(r"(?:x+x+)+y", "x" * 60, of_site=True) is None
     assert captures(r"(?:x+x+)+y", "x" * 4096) is None
+    assert Shaped(r"(?:x+x+)+y", of_site=True).groups("x" * 60, b"x") is None
 
 
 def test_groups_of_one_name_are_read_as_one() -> None:

@@ -49,7 +49,9 @@ class StepLines:
     def __init__(self, lines: Excerpts, signals: Sequence[Signal], clock: Clock) -> None:
         self._lines = lines
         self._clock = clock
-        self._shaped = [(Shaped(signal.regex), [x.encode() for x in signal.literals]) for signal in signals]
+        self._shaped = [
+            (Shaped(signal.regex, signal.of_site), [x.encode() for x in signal.literals]) for signal in signals
+        ]
         self._shapely = not any(digits_matter(s.regex) for s in signals)
         self._known: dict[tuple[WriterKey, bytes], Shaped | None] = {}
         words = list(dict.fromkeys(x for _, literals in self._shaped for x in literals))

@@ -16,7 +16,7 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from slurmdoctor.matching import DIGITS as DIGITS, lazy, search
+from slurmdoctor.matching import DIGITS as DIGITS, apart, lazy, search, spans
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -97,9 +97,10 @@ class Shaped:
     _LONG = 2048
     """Bytes of a text that is worth remembering."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, of_site: bool = False) -> None:
         self.pattern = pattern
-        self._places: dict[bytes, tuple[tuple[str, int, int], ...] | None] = {}
+        self._of_site = of_site
+        self._places: dict[bytes, dict[str, tuple[int, int]] | None] = {}
 
     def groups(self, text: str, shape: bytes) -> dict[str, str] | None:
         """The named groups that took part in the first match; None where there is none. `shape` is `shape_of(text)`."""
@@ -107,16 +108,15 @@ class Shaped:
             places = self._places[shape]
         except KeyError:
             try:
-                found = search(self.pattern, text)
+                found = search(apart(self.pattern), text, self._of_site)
             except TimeoutError:
                 found = None
-            named = found.groupdict() if found else {}
-            places = None if found is None else tuple((n, *found.span(n)) for n in named if named[n] is not None)
+            places = None if found is None else spans(found)
             if len(self._places) >= self._MOST:
                 self._places.clear()
             if len(shape) <= self._LONG:
                 self._places[shape] = places
-        return None if places is None else {name: text[start:end] for name, start, end in places}
+        return None if places is None else {name: text[start:end] for name, (start, end) in places.items()}
 
 
 def shape_of(text: str) -> bytes:
