@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
+from itertools import chain
 
 from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.words import ExitClass
@@ -56,7 +57,7 @@ def _numbers() -> tuple[int, ...]:
 def expand(tasks: str) -> tuple[int, ...]:
     """Slurm's task list: `0-3,7` -> 0 1 2 3 7. Unreadable pieces are left out."""
     pieces = map(str.strip, tasks.split(","))
-    return tuple(number for low, high in spans(pieces, 6) for number in _numbers()[int(low) : int(high) + 1])
+    return tuple(chain.from_iterable(_numbers()[int(low) : int(high) + 1] for low, high in spans(pieces, 6)))
 
 
 def spans(pieces: Iterable[str], digits: int = 15) -> Iterator[tuple[str, str]]:

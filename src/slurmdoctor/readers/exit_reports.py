@@ -107,7 +107,7 @@ def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> 
         local_rank=named("local_rank", line.origin.rank),
         node=found.get("node") or (line.origin.node if "node" in form.from_label else None),
         pid=named("pid", None),
-        tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
+        tasks=expand(found.get("tasks", "").replace(" ", "")),
         time=line.origin.time if "time" in form.from_label else None,
         order=line.order,
         kind=form.kind,
