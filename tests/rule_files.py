@@ -21,6 +21,13 @@ rules:
 fixes:
   - do: Restart it.
 """
+SITE_LABEL = r"""
+formats:
+  - id: site-label
+    source: the launcher of a site
+    pattern: '#w(?P<rank>\d+)# '
+    samples: [{line: '#w3# hello', rank: 3, text: hello}]
+"""
 
 
 def cause_file(name: str, **changed: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rule_files import SITE_LABEL
 from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, Origin, SourceFormat, format_time
@@ -206,17 +207,14 @@ def test_two_writers_behind_stamps_are_told_apart() -> None:
 
 # ── lines of several writers that come mixed ──
 
-SITE = r"""
-formats:
-  - id: site-label
-    source: the launcher of a site
-    pattern: '#w(?P<rank>\d+)# '
-    samples: [{line: '#w3# hello', rank: 3, text: hello}]
-  - id: site-pod
+SITE = (
+    SITE_LABEL
+    + r"""  - id: site-pod
     source: the log collector of a site
     pattern: '\{(?P<writer>[a-z0-9-]+)\} '
     samples: [{line: '{pod-7f} hello', text: hello}]
 """
+)
 FAILURES = (
     ["Traceback (most recent call last):", '  File "/code/train.py", line 9, in <module>', "    main()",
      '  File "/code/train.py", line 7, in main', "    load(path)", "FileNotFoundError: [Errno 2] No such file: 'corpus.bin'"],

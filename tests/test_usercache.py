@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import msgpack
 
+from rule_files import SITE_LABEL
 from slurmdoctor.matching import engine, usercache
 
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
@@ -66,15 +67,6 @@ def test_old_files_are_swept(folder: Path) -> None:
     assert len(list(folder.glob("*.rules"))) <= 9
 
 
-SITE = r"""
-formats:
-  - id: site-label
-    source: the launcher of a site
-    pattern: '#w(?P<rank>\d+)# '
-    samples: [{line: '#w3# hello', rank: 3, text: hello}]
-"""
-
-
 def _start(cache: str, site: Path) -> subprocess.Popen[bytes]:
     """A start that the files which the program brings do not serve: a site's rules are compiled anew."""
     env = {**os.environ, "XDG_CACHE_HOME": cache, "HOME": cache}
@@ -86,7 +78,7 @@ def _start(cache: str, site: Path) -> subprocess.Popen[bytes]:
 def test_starts_at_once_and_broken_caches_say_the_same(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
-    (site / "formats.yaml").write_text(SITE)
+    (site / "formats.yaml").write_text(SITE_LABEL)
     starts = [_start(str(tmp_path), site) for _ in range(3)]
     said = {(start.communicate()[0], start.returncode) for start in starts}
     for file in (tmp_path / "slurmdoctor").iterdir():
