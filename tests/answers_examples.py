@@ -1,7 +1,5 @@
 """Answers of surveys, made by hand: a big cluster, a group's twelve jobs, none, and the worst that a dataset can hold."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 
 from slurmdoctor.survey.answers import (

@@ -1,7 +1,5 @@
 """Hand-made events, exit reports, timelines, findings and records for tests of the pure stages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The labelled cases of tests/fixtures: what each job left, and the truth about it."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """What all tests need: signals as a terminal gives them, and verdicts that are held whole."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """scontrol and sacct as programs of a test's own, which print what those of a version of Slurm print."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

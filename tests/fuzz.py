@@ -4,8 +4,6 @@
 `--scripts 10000` damages batch scripts instead, and lints each: never a crash, never more than `SCRIPT_BUDGET` or `MEMORY`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -3,8 +3,6 @@
 `python tests/fuzz_native.py --inputs 2000 --seed 1`; with `-p fuzz_native` pytest uses the module that SLURMDOCTOR_NATIVE names.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

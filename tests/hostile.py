@@ -3,8 +3,6 @@
 `python tests/hostile.py [KIND...]`
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import subprocess

@@ -3,8 +3,6 @@
 SAMPLE=300 mutants are tried (0: all), chosen by SEED=1. The survivors are written to mutants/survivors.diff.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Diagnoses of many ranks, made by hand: what the page must draw, at any size."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from report_examples import CUDA_OOM

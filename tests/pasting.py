@@ -1,7 +1,5 @@
 """Applies what `slurmdoctor lint` says to do, as a person would who pastes it. Only the finding's own words are used."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Made-up secrets of 76 kinds, 34 forms in which logs show them, and tables of lines: what secret_lines.yaml holds."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

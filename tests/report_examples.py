@@ -1,7 +1,5 @@
 """Diagnoses made by hand, one for each shape of answer that the reports must tell well: what report_examples.yaml holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

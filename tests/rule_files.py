@@ -1,7 +1,5 @@
 """Rule files of a made-up site: what a cause of its own needs, and no more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CAUSE = """\

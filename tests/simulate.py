@@ -4,8 +4,6 @@ Formats: CPython tracebacks under PyTorch >= 2.2 (`[rankN]: `), Gloo's pair.cc, 
 srun --label and srun's exit lines of Slurm 23, Open MPI's --tag-output.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A cluster of made-up jobs, for the test of nodes: users with favorite nodes, broken programs, unlike partitions, and lemons."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Collection, Sequence

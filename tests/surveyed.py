@@ -1,7 +1,5 @@
 """Datasets of made-up rows, and surveys within the tests' own process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import count

@@ -1,7 +1,5 @@
 """Jobs that leave a file for each rank and one for Slurm: no clock tells what came first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixes, the retry line and the nodes to leave out never contradict each other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the exit status says where the log does not: a status that was given, a launcher's last command, a run that trained nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines of new words that mean what hundreds before them meant are counted with them, and a failure among them is still found."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The library: what it takes and gives, silently, from many threads, with its rules loaded once."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

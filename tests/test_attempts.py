@@ -1,7 +1,5 @@
 """Where a log is cut into attempts, whether a rank went on, and in what order events came: in plain values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands of Slurm are advised where the job may be Slurm's: other batch systems have their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import diagnose

@@ -1,7 +1,5 @@
 """The benchmark's logs and tables are what docs/performance.md says of them."""
 
-from __future__ import annotations
-
 import re
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a log holds, what is read again of it is bounded, what matters is read first, and the report says what was not."""
 
-from __future__ import annotations
-
 import cProfile
 from random import Random
 from typing import cast

@@ -1,7 +1,5 @@
 """`slurmdoctor diagnose 4711`: the job is found by its number, wherever its logs are, with Slurm's help or without."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The rules themselves: every rule and example proven, every cause of the public contract described."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """CHANGELOG.md has the form of Keep a Changelog, and keeps it while many people add to it."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """In CI: the GitHub Action's own shell steps, run as a runner does; the pre-commit hook; annotations and their limits."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The command line: one verdict for every way in; bad input gets one line and exit status 2; never a traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

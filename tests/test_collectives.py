@@ -1,7 +1,5 @@
 """A culprit that said nothing: named from the sequence numbers of those who waited, or left open with the reason."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Completion in real shells: what TAB makes of a line that was begun."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

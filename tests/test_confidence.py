@@ -1,7 +1,5 @@
 """How sure a verdict is, as docs/confidence.md has it, and the reasons that the order gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

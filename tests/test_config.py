@@ -1,7 +1,5 @@
 """`slurmdoctor.toml`: what it sets holds where the command line says nothing; what is wrong with it is one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

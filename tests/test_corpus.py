@@ -1,7 +1,5 @@
 """The public corpus can be rebuilt by anyone, its truths are in order, and its scorer counts what its README says."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from dataclasses import replace

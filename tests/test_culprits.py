@@ -1,7 +1,5 @@
 """A culprit that printed nothing: from stack dumps, from what others name, from who waited; else nobody."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

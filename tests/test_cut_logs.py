@@ -1,7 +1,5 @@
 """What a log shows counts, though its end is missing: a cut table, a cut traceback, a restart that got no further."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import diagnose

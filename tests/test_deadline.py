@@ -1,7 +1,5 @@
 """What `--time-limit` promises, by a clock that goes forward each time it is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

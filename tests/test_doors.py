@@ -1,7 +1,5 @@
 """Hostile names at every door: what is printed steers no terminal, and a name cannot add a line of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Each of the conditions of a judgement decides alone in some log: without it, these verdicts would be other ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a job that Slurm or a person ended was doing: the advice follows the steps, the checkpoints and the warnings that the log shows."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The lines that prove a finding, the best first, each once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from builders import case, event, incident, timeline

@@ -1,7 +1,5 @@
 """examples/: helpers for submitit and Lightning that put the verdict into the exception, run with the real packages."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

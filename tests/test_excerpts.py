@@ -1,7 +1,5 @@
 """A line's neighbors are found among thousands of other ranks' lines, no farther than it is worth, and each is read once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One table of endings (codes, signals, torchrun's negatives, sacct's pairs, srun's words), and what the exit line says of them: never more than was reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import diagnose

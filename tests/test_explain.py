@@ -1,7 +1,5 @@
 """`slurmdoctor explain`: the page of a cause, also on the site, and which cause people mean by words, codes, signals, lines of a log."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How far a failure reached: counted without a cap, of a number only where the log tells it, and on which nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders import raised

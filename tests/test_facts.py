@@ -1,7 +1,5 @@
 """Facts of the job by name: the first line that tells one counts, and Slurm's record knows best."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

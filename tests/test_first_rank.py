@@ -1,7 +1,5 @@
 """Who was first: by the root's line, by a witness, by what is printed again; and how the rank is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

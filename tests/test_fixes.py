@@ -1,7 +1,5 @@
 """The fixes that a log gets: each stands on what the log shows, and says nothing that the job or its script rules out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every labelled case: the cause, the first rank, its exit, the decisive line; and healthy jobs left in peace."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

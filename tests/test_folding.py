@@ -1,7 +1,5 @@
 """Lists of ranks and nodes fold in every sentence; the JSON keeps them whole."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

@@ -1,7 +1,5 @@
 """No command, and nothing that it starts, imports from the folder that it works in, or from one of logs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Damaged logs: an answer or a reason, valid JSON, and one result by the C and by the Python twin (`tests/fuzz.py`)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An everyday exception gets the cause that its words tell; whoever knows the message itself knows better; without a traceback it is a remark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

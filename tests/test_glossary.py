@@ -1,7 +1,5 @@
 """docs/glossary.md: each word once, with a meaning in a sentence and a line of a log."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The golden decisions of every labelled log: all of the verdict but its prose. `make bless` writes them anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

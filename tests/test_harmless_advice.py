@@ -1,7 +1,5 @@
 """No text of ours tells anyone to delete, move, kill or cancel what a log names: a log may name anything."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

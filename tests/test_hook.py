@@ -1,7 +1,5 @@
 """The footer without a Slurm: whatever happens to slurmdoctor, the script's end stays as it was."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

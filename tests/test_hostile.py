@@ -3,8 +3,6 @@
 `python tests/hostile.py` measures ten megabytes of every kind; here all kinds are met small, and a few of them whole.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

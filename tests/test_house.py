@@ -1,7 +1,5 @@
 """The house of the program: which room may import which, and how large a module and a function may be."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page promises: all of the verdict, without script or network, small at any size, and nothing of a log is markup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from html import unescape

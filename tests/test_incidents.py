@@ -1,7 +1,5 @@
 """Events of one writer at one time are one incident; its most telling event names it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Who was first, and why: the promises of the verdict on small logs, each with one difficulty."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

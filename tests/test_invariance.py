@@ -1,7 +1,5 @@
 """What must not change the verdict: interleaving, label style, healthy ranks, more victims, one file or two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Slurm's records: parsed from text, joined, and weighed against what a log says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which files are of one job, and which are not: by names, folders, lines and times."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

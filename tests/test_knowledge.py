@@ -1,7 +1,5 @@
 """Reading rule files: what they may say, how folders override each other, and the cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What programs print, and what causes are called, stands in YAML: Python quotes neither."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Who wrote a line: every label proves its samples, what is not a rank is not taken for one, and mixed writers are taken apart."""
 
-from __future__ import annotations
-
 import random
 import re
 from itertools import zip_longest

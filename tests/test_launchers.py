@@ -1,7 +1,5 @@
 """A launcher is an entry of a rule file: its label and its exit report, and no Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the terminal report promises of its lines, whatever the log and the width."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

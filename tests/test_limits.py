@@ -1,7 +1,5 @@
 """Each number at which a judgement turns (`model/limits.py`) has a log, or what was read of one, on either side of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

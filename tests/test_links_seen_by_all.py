@@ -1,7 +1,5 @@
 """NCCL's warnings of both nodes: all ranks that failed are counted, and some of them stand first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

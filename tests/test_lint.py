@@ -1,7 +1,5 @@
 """`slurmdoctor lint`: each seeded mistake is found on its line, correct scripts are left in peace."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Scripts that hold a mistake in its many forms, and scripts that only look like it: what lint promises to tell apart."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The man page: made from the texts of --help, and what mandoc has nothing to say against."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

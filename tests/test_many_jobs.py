@@ -1,7 +1,5 @@
 """Many jobs in one process: the rules are read once and seen when they change, no job changes the next one's verdict, memory stays."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from importlib import import_module

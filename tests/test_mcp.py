@@ -1,7 +1,5 @@
 """The server for agents, asked by the SDK's own client over stdio."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -295,7 +293,7 @@ class Raw:
         self.status = self._process.wait(60)
         return self.status
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> "Raw":
         return self
 
     def __exit__(self, *_: object) -> None:

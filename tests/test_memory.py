@@ -1,7 +1,5 @@
 """GPU memory: what a message's sizes, the phase, the layout and the memory lines of a log make of the advice."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The last words of programs: what failed is named by its own words, and not by what is printed after every failure of its kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

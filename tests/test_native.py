@@ -1,7 +1,5 @@
 """The compiled loop does what its Python twin does, to the last count, and refuses what it cannot do without harm."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`slurmdoctor diagnose` alone, at a terminal: it reads the newest job's log here, and says which."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

@@ -1,7 +1,5 @@
 """Whether a job failed: events that it survived, exits that count, and what came after its finish."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

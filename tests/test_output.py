@@ -1,7 +1,5 @@
 """`-o FILE`: the report in a file, whole or not at all; its ending tells the format; the exit status stays."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How the first failing process ended: the best witness, those that differ, and what Slurm's record adds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Only this run's text counts: what an earlier run has left in the same log is no word of this one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The wheel holds the rules and the schema, and works where nothing of the clone is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

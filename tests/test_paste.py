@@ -1,7 +1,5 @@
 """A paste gives the same cause as the log that it was made of; a log that is no paste is never touched."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """The words of all that people read: plain American English, the field's words, no inversions (issue 14, point 4)."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

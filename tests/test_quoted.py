@@ -1,7 +1,5 @@
 """Slurm's and the launchers' lines are believed where they print them; what a script, a diff, a test or a chat shows of them is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import diagnose

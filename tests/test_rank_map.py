@@ -1,7 +1,5 @@
 """Which rank an origin is: each way in which a log shows it, and that asking changes nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

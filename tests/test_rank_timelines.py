@@ -1,7 +1,5 @@
 """What each rank did over time, as the log shows it: the timelines that a page draws."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

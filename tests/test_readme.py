@@ -1,7 +1,5 @@
 """The README shows what the program really prints."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small logs beside Slurm's record of their job: the golden verdict of each pair. `make bless` writes them anew."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

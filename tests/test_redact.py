@@ -1,7 +1,5 @@
 """No secret leaves; nothing but a secret is masked; no control character survives."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Those of rule files are proven by `rules check` (tests/test_catalogue.py) as `re
 of the Python code, and those of our rule files as `re` searches them.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

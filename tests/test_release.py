@@ -1,7 +1,5 @@
 """What publishes slurmdoctor: the tag, the changelog's notes, and workflows that hold no secret and trust nobody more than they must."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

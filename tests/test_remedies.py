@@ -1,7 +1,5 @@
 """Fixes that fit the log: which are offered, in which order, with which numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

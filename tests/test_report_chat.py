@@ -1,7 +1,5 @@
 """Markdown and Slack: short, and nothing that a log says can format, link, mention or ping."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

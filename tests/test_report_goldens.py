@@ -1,7 +1,5 @@
 """Some twenty reports, whole: the terminal's of telling cases, and the other formats of a few. `make bless` writes them anew."""
 
-from __future__ import annotations
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode

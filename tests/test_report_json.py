@@ -1,7 +1,5 @@
 """The JSON contract: every key, for every shape of answer, and nothing that a parser could trip over."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The terminal report, as someone reads it at 3 a.m."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,7 +1,5 @@
 """Several runs in one file: what a run prints as it begins stands there again, and the verdict is about the last one."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders import cause_of

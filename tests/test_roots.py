@@ -1,7 +1,5 @@
 """The root is the earliest incident that no other one explains; what follows from it, and what stays a rival."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

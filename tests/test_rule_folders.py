@@ -1,7 +1,5 @@
 """Folders of rules that hold anything: bounded time and memory, one line a mistake, and a word on what others may write."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

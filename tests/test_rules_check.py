@@ -1,7 +1,5 @@
 """`slurmdoctor rules check`: the mistakes that people make, each told with its line and its mend."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

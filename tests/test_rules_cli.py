@@ -1,7 +1,5 @@
 """The commands of `slurmdoctor rules`, as they are typed."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Whether a job stood still at its end, had finished, or made steps: limits on either side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The fast scan says what a slow one says, that tries every rule on every line: however a log is cut, and by however many."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Mistakes of a batch script bear on the causes that they bring about, and only where the job ended so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """No secret passes any door: reports, lint, the footer, answers to agents, error messages, the workshop of the rules."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

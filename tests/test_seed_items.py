@@ -5,8 +5,6 @@ training under Slurm (MB: Megatron Bridge, ML: Megatron-LM, KF: KempnerForge, NA
 and the sentences are our own. Items that only a batch script tells (MB20, 21, 23, 25, ML9, 10) are `slurmdoctor lint`'s.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Paths that hold several jobs: a row each, one verdict a job in every format, and how one is picked."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

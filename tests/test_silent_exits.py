@@ -1,7 +1,5 @@
 """Processes that printed nothing of their end: which exit reports are incidents of their own, and in which role."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders import case, event, incident, report, timeline

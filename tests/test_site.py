@@ -1,7 +1,5 @@
 """The docs site: what it says can be run, and what it links to is there."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Clocks that differ from node to node: learnt from the steps that both report, said, and only then."""
 
-from __future__ import annotations
-
 import pytest
 
 from cases import finding_of, values

@@ -1,7 +1,5 @@
 """examples/slack_bot.py against a stand-in of Slack's API on loopback; what Slack sends over HTTP and by a socket."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac

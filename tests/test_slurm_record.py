@@ -1,7 +1,5 @@
 """What Slurm's record does to a finding of the log (confirms it, replaces it, or stands besides it), and the time limit and its warning."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

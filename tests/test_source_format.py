@@ -1,7 +1,5 @@
 """What a sample of a source's lines shows: which labels are believed there, and what their numbers count."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor.input.sources import Source, Text

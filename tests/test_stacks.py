@@ -1,7 +1,5 @@
 """Stack dumps: the few ranks that stand elsewhere than the many are the suspects."""
 
-from __future__ import annotations
-
 import pytest
 
 from cases import finding_of, values

@@ -1,7 +1,5 @@
 """Where each rank stands in a failure: a rank stands in one group, with the reason and a line that shows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from builders import case, failed, incident, line, observed, report, timeline

@@ -1,7 +1,5 @@
 """Training steps: of millions the few are read that say who went on and whether the job stood still; of few all."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A log that ends while ranks join tells who is absent, and accuses nobody."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import diagnose

@@ -1,7 +1,5 @@
 """Closed, full and broken standard streams: one line that says what to do, exit status 2, and never a traceback."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

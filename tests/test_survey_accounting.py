@@ -1,7 +1,5 @@
 """The jobs that sacct tells of as a survey's items: every run of every job once, with its logs, and one call a day."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a dataset answers: real DuckDB over rows whose answers are known. Every number says what it is of."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime
 from pathlib import Path

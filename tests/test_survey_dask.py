@@ -1,7 +1,5 @@
 """A survey on Dask: the same rows as on this machine, whatever dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

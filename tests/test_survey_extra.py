@@ -1,7 +1,5 @@
 """The commands of a survey where its packages are missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

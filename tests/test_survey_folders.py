@@ -1,7 +1,5 @@
 """The jobs of folders as a survey's items."""
 
-from __future__ import annotations
-
 import os
 from datetime import datetime
 from pathlib import Path

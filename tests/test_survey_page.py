@@ -1,7 +1,5 @@
 """The page of a survey promises: every answer with its denominator, readable by all, small at any size, and inert."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from html import unescape

@@ -1,7 +1,5 @@
 """`--anonymize`: no name of a user, an account, a job, a node or a path is left in a row, and what the row tells besides is."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """`survey report`, `diff` and `export`: what the terminal, a file and Prometheus are told of a dataset."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One job in, one row out; where its cause is not known, the row has the line that its program said of its end."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import time

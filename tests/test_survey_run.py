@@ -1,7 +1,5 @@
 """`slurmdoctor survey run`: what its users see, what is kept when it is stopped, and datasets without names."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The tests behind a survey's answers: exact tails, intervals, and nodes that are named only where chance does not explain them."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 from math import comb

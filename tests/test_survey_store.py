@@ -1,7 +1,5 @@
 """A survey's dataset: a row a job, whatever happens while it is written."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """The last lines of jobs without a known cause, grouped by what they say, each kind with the command that drafts a rule for it."""
 
-from __future__ import annotations
-
 import random
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """An error that the job survived is not its end: who printed it, what that writer did after it, and what ended the job tell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

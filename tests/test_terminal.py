@@ -1,7 +1,5 @@
 """What every command shows on a terminal and in a pipe: colors as the user says, a bar for what takes long, and nothing after Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

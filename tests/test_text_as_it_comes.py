@@ -1,7 +1,5 @@
 """Whatever a terminal, a collector or a disk did to a log, the verdict is that of the log as it was printed (pastes: test_paste.py)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

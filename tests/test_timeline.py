@@ -1,7 +1,5 @@
 """Order and attempts: what came first, which try the verdict is about, and what was survived."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import Diagnosis, diagnose

@@ -1,7 +1,5 @@
 """One bad file costs its own line in the coverage, never the diagnosis; named directly it gets one clear line."""
 
-from __future__ import annotations
-
 import gzip
 import inspect
 import io

@@ -1,7 +1,5 @@
 """A wrong call is one line that says what to type instead, and exit status 2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

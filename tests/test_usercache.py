@@ -1,7 +1,5 @@
 """Whatever is wrong with the cache, the program works as if there were none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

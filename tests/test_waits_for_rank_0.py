@@ -1,7 +1,5 @@
 """Ranks that waited for rank 0's ncclUniqueId: whether rank 0 was slow, the network is broken, or nobody can tell."""
 
-from __future__ import annotations
-
 import pytest
 
 from slurmdoctor import Diagnosis, diagnose

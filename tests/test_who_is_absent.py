@@ -1,7 +1,5 @@
 """Who is absent: the size from whatever tells it, members by whatever label; nobody who spoke is called silent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What kept the others waiting: work as long as their timeout, an end that hung, a node on sockets, a broken pair of nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 import slurmdoctor

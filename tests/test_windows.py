@@ -1,7 +1,5 @@
 """What sacct is asked for a time, and what is made of its answer."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """A wrapper yields to what it wraps: the inner error is the cause, of the process in which it began; helpers without a parent are victims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Times are counted in the log's own zone, and shown as it wrote them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pytest

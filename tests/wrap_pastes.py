@@ -1,7 +1,5 @@
 """What chats, viewers and terminals do to a log: each way as a function from the log's text to the paste."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

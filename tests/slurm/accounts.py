@@ -1,7 +1,5 @@
 """A slurmdbd on a MariaDB of its own, for the length of a test session: own folder, ports and socket, on loopback."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

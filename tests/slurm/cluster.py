@@ -1,7 +1,5 @@
 """A Slurm of four nodes on one host, on loopback, for the length of a test session: its own folder and ports."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,7 +1,5 @@
 """One cluster for all tests of this folder. Without Slurm they are skipped by name, or fail where it is required."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The ways in which a job ends: what its script does, and what the footer must say of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

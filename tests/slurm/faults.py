@@ -1,7 +1,5 @@
 """Scripts with one fault each, and what their jobs must do once the fault is gone: the cases of `test_cures.py`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Programs in the place of those that train: each writes down how it was called, in a file of its own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A survey of a real Slurm whose jobs a real slurmdbd keeps: every run of every job is one row, with its own log."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

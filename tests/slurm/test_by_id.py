@@ -1,7 +1,5 @@
 """`diagnose 4711` on a real Slurm without accounting: jobs, arrays, het jobs, logs of any name, and jobs that it forgot."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

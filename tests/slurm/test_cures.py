@@ -1,7 +1,5 @@
 """What `slurmdoctor lint` says to do, done, on a real Slurm: the script shows its fault, and with the fix it does not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

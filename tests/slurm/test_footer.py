@@ -1,7 +1,5 @@
 """The footer in real jobs: what it says, and that it changes nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """`diagnose --job` on a real Slurm, without accounting: what is there is taken, what is not is named."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """examples/submitit_helper.py with a real Slurm, without accounting."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A survey on Dask workers that Slurm starts: the same rows as on one machine, and a worker that dies costs none."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.input.files import did_you_mean as did_you_mean, expand as expand, files_of as files_of
+    from slurmdoctor.input.files import did_you_mean, expand, files_of
     from slurmdoctor.input.job_files import (
-        ends_of as ends_of,
-        looker as looker,
-        picked as picked,
-        split_jobs as split_jobs,
+        ends_of,
+        looker,
+        picked,
+        split_jobs,
     )
-    from slurmdoctor.input.job_names import is_log as is_log, named as named, of_folder as of_folder
-    from slurmdoctor.input.opening import APath as APath, Given as Given, LogText as LogText, opened as opened
-    from slurmdoctor.input.paste import unwrap as unwrap
-    from slurmdoctor.input.regular_files import UnreadError as UnreadError, notes as notes, open_regular as open_regular
-    from slurmdoctor.input.sources import BLOCK as BLOCK, Block as Block, Source as Source, Text as Text
+    from slurmdoctor.input.job_names import is_log, named, of_folder
+    from slurmdoctor.input.opening import APath, Given, LogText, opened
+    from slurmdoctor.input.paste import unwrap
+    from slurmdoctor.input.regular_files import UnreadError, notes, open_regular
+    from slurmdoctor.input.sources import BLOCK, Block, Source, Text
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

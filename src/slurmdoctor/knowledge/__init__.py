@@ -8,36 +8,36 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.knowledge.expressions import (
-        Facts as Facts,
-        fill as fill,
-        holds as holds,
-        layouts as layouts,
-        value as value,
+        Facts,
+        fill,
+        holds,
+        layouts,
+        value,
     )
     from slurmdoctor.knowledge.loading import (
-        announce as announce,
-        current as current,
-        literals as literals,
-        load as load,
-        secret_kinds as secret_kinds,
-        text as text,
+        announce,
+        current,
+        literals,
+        load,
+        secret_kinds,
+        text,
     )
     from slurmdoctor.knowledge.paths import (
-        LINT as LINT,
-        builtin as builtin,
-        data_of as data_of,
-        doubts as doubts,
-        files as files,
-        folders as folders,
-        names as names,
+        LINT,
+        builtin,
+        data_of,
+        doubts,
+        files,
+        folders,
+        names,
     )
     from slurmdoctor.knowledge.problems import (
-        READERS as READERS,
-        RuleError as RuleError,
-        nearest as nearest,
-        shown as shown,
+        READERS,
+        RuleError,
+        nearest,
+        shown,
     )
-    from slurmdoctor.knowledge.rule_reader import read as read
+    from slurmdoctor.knowledge.rule_reader import read
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

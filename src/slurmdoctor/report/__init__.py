@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.report.composer import compose as compose, how_found as how_found
-    from slurmdoctor.report.explain import explained as explained
-    from slurmdoctor.report.html_report import render_page as render_page
-    from slurmdoctor.report.lint_report import FORMATS as FORMATS, render_lint as render_lint
-    from slurmdoctor.report.reasons import sentence as sentence
+    from slurmdoctor.report.composer import compose, how_found
+    from slurmdoctor.report.explain import explained
+    from slurmdoctor.report.html_report import render_page
+    from slurmdoctor.report.lint_report import FORMATS, render_lint
+    from slurmdoctor.report.reasons import sentence
     from slurmdoctor.report.redaction import (
-        Mode as Mode,
-        Pseudonyms as Pseudonyms,
-        Redactor as Redactor,
-        disarm as disarm,
-        one_line as one_line,
-        redact as redact,
+        Mode,
+        Pseudonyms,
+        Redactor,
+        disarm,
+        one_line,
+        redact,
     )
-    from slurmdoctor.report.result import Diagnosis as Diagnosis, render as render, render_jobs as render_jobs
+    from slurmdoctor.report.result import Diagnosis, render, render_jobs
     from slurmdoctor.report.terminal import (
-        PLAIN as PLAIN,
-        Line as Line,
-        Look as Look,
-        look as look,
-        paint as paint,
-        wrap_words as wrap_words,
+        PLAIN,
+        Line,
+        Look,
+        look,
+        paint,
+        wrap_words,
     )
-    from slurmdoctor.report.text_report import render_text as render_text
+    from slurmdoctor.report.text_report import render_text
     from slurmdoctor.report.wording import (
-        Row as Row,
-        counted as counted,
-        duration as duration,
-        line as line,
-        listed as listed,
-        plural as plural,
-        room_for as room_for,
+        Row,
+        counted,
+        duration,
+        line,
+        listed,
+        plural,
+        room_for,
     )
 else:
     __getattr__, __dir__, __all__ = door(

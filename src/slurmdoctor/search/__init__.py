@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.search.literals import Literals as Literals
-    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE, scan as scan, usual_jobs as usual_jobs
+    from slurmdoctor.search.literals import Literals
+    from slurmdoctor.search.scanner import LONG_LINE, scan, usual_jobs
     from slurmdoctor.search.shapes import (
-        DIGITS as DIGITS,
-        Shaped as Shaped,
-        digit_sensitive as digit_sensitive,
-        digits_matter as digits_matter,
-        relaxed as relaxed,
-        shape_of as shape_of,
-        template_of as template_of,
+        DIGITS,
+        Shaped,
+        digit_sensitive,
+        digits_matter,
+        relaxed,
+        shape_of,
+        template_of,
     )
-    from slurmdoctor.search.tally import MOST as MOST
+    from slurmdoctor.search.tally import MOST
     from slurmdoctor.search.writer_key import (
-        HEAD as HEAD,
-        Span as Span,
-        WriterKey as WriterKey,
-        tag_pattern as tag_pattern,
+        HEAD,
+        Span,
+        WriterKey,
+        tag_pattern,
     )
 else:
     __getattr__, __dir__, __all__ = door(

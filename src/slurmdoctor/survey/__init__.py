@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.survey.dask_pool import connect as connect, send_to_slurm as send_to_slurm
-    from slurmdoctor.survey.dataset import open_dataset as open_dataset
+    from slurmdoctor.survey.dask_pool import connect, send_to_slurm
+    from slurmdoctor.survey.dataset import open_dataset
     from slurmdoctor.survey.listing import (
-        Accounts as Accounts,
-        Found as Found,
-        find_accounted as find_accounted,
-        find_in_folders as find_in_folders,
+        Accounts,
+        Found,
+        find_accounted,
+        find_in_folders,
     )
-    from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool
-    from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
+    from slurmdoctor.survey.pool import LocalPool, Pool
+    from slurmdoctor.survey.pseudonyms import Anonymizer
     from slurmdoctor.survey.questions import (
-        ask as ask,
-        ask_both as ask_both,
-        by_cause_and_partition as by_cause_and_partition,
-        unfinished as unfinished,
+        ask,
+        ask_both,
+        by_cause_and_partition,
+        unfinished,
     )
-    from slurmdoctor.survey.rows import SCHEMA_VERSION as SCHEMA_VERSION, Choice as Choice, How as How
-    from slurmdoctor.survey.runs import Tally as Tally, run as run
-    from slurmdoctor.survey.sections import describe as describe
-    from slurmdoctor.survey.views import metrics as metrics, render as render, show as show
-    from slurmdoctor.survey.work import diagnose_one as diagnose_one, version as version
+    from slurmdoctor.survey.rows import SCHEMA_VERSION, Choice, How
+    from slurmdoctor.survey.runs import Tally, run
+    from slurmdoctor.survey.sections import describe
+    from slurmdoctor.survey.views import metrics, render, show
+    from slurmdoctor.survey.work import diagnose_one, version
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

@@ -8,15 +8,15 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.knowledge.workshop.check import (
-        Tried as Tried,
-        cases as cases,
-        check_paths as check_paths,
-        precision as precision,
-        recall as recall,
-        render as render,
-        run as run,
+        Tried,
+        cases,
+        check_paths,
+        precision,
+        recall,
+        render,
+        run,
     )
-    from slurmdoctor.knowledge.workshop.scaffold import draft as draft, file_name as file_name
+    from slurmdoctor.knowledge.workshop.scaffold import draft, file_name
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
