@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from slurmdoctor import diagnose
+from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.infer.case import Case
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import (
@@ -122,6 +122,27 @@ def raised(error: str = "KeyError: 'x'", label: str = "", file: str = "/x/train.
     """A traceback as a process prints it that nothing caught."""
     lines = ["Traceback (most recent call last):", f'  File "{file}", line 3, in {where}', "    f()", error]
     return "".join(f"{label}{line}\n" for line in lines)
+
+
+def watchdog(
+    rank: int, head: str = "", seq: int = 7, op: str = "ALLREDUCE", numel: tuple[int, int] = (1, 1), minutes: int = 10
+) -> str:
+    """PyTorch's line of a rank that waited in vain; `head` is what its logger prints before it."""
+    return (
+        f"{head}[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel[0]}, "
+        f"NumelOut={numel[1]}, Timeout(ms)={60_000 * minutes}) ran for {60_000 * minutes + 10 + rank} milliseconds before timing out.\n"
+    )
+
+
+def said(found: Diagnosis) -> str:
+    """The reasons of a verdict, and all of its fixes."""
+    return " ".join([*found.reasons, *(f"{fix.do} {fix.why}" for fix in found.fixes)])
+
+
+def left_out(found: Diagnosis) -> tuple[str, ...]:
+    """The nodes that another try leaves out."""
+    assert found.retry is not None
+    return found.retry.exclude_nodes
 
 
 def cause_of(*log: str, **options: Any) -> str | None:
