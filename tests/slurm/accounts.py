@@ -8,23 +8,16 @@ from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 
-from .cluster import PATH, complaints, end_all, few_files, free_ports
+from .cluster import PATH, complaints, daemon, end_all, free_ports
 
 PROGRAMS = ("slurmdbd", "sacct", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
 PACKAGES = "slurmdbd mariadb-server"
 """Debian's."""
-_SETTINGS = (
-    "--skip-log-bin",
-    "--skip-name-resolve",
-    "--innodb-buffer-pool-size=64M",
-    "--innodb-log-file-size=16M",
-    "--innodb-flush-log-at-trx-commit=0",
-    "--innodb-lock-wait-timeout=900",
-    "--aria-pagecache-buffer-size=8M",
-    "--key-buffer-size=1M",
-    "--performance-schema=off",
-    "--max-allowed-packet=64M",
-)
+_SETTINGS = """
+--skip-log-bin --skip-name-resolve --innodb-buffer-pool-size=64M --innodb-log-file-size=16M
+--innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=900 --aria-pagecache-buffer-size=8M --key-buffer-size=1M
+--performance-schema=off --max-allowed-packet=64M
+"""
 
 
 def missing() -> list[str]:
@@ -56,11 +49,11 @@ class Accounts:
         self.port, self._sql_port = free_ports(2)
         self._run(
             "mariadb-install-db", "--no-defaults", f"--datadir={self._data}", f"--user={getuser()}",
-            "--auth-root-authentication-method=normal", "--skip-test-db", *_SETTINGS,
+            "--auth-root-authentication-method=normal", "--skip-test-db", *_SETTINGS.split(),
         )  # fmt: skip
         self._daemon(
             "mariadbd", "--no-defaults", f"--datadir={self._data}", f"--user={getuser()}", f"--socket={self._socket}",
-            f"--port={self._sql_port}", "--bind-address=127.0.0.1", f"--pid-file={self.folder}/mariadbd.pid", *_SETTINGS,
+            f"--port={self._sql_port}", "--bind-address=127.0.0.1", f"--pid-file={self.folder}/mariadbd.pid", *_SETTINGS.split(),
         )  # fmt: skip
         end = time.monotonic() + patience
         ready = self._answers(end, "sql", "CREATE DATABASE IF NOT EXISTS accounts")
@@ -103,7 +96,7 @@ class Accounts:
         return self.folder / "sql"
 
     def _answers(self, end: float, way: str, *words: str) -> bool:
-        while time.monotonic() < end and all(daemon.poll() is None for daemon in self.daemons):
+        while time.monotonic() < end and all(one.poll() is None for one in self.daemons):
             try:
                 getattr(self, way)(*words)
             except subprocess.SubprocessError:
@@ -119,20 +112,8 @@ class Accounts:
         return done.stdout
 
     def _daemon(self, program: str, *options: str, env: dict[str, str] | None = None) -> None:
-        path = shutil.which(program, path=PATH)
-        assert path is not None
-        with (self.folder / "log" / f"{program}.out").open("wb") as log:
-            self.daemons.append(
-                subprocess.Popen(
-                    [path, *options],
-                    env={**_clean(), **(env or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=few_files,
-                )
-            )
+        log = self.folder / "log" / f"{program}.out"
+        self.daemons.append(daemon([program, *options], log, {**_clean(), **(env or {})}))
 
     def _configuration(self, password: str) -> str:
         return f"""AuthType=auth/none

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from slurmdoctor.model import JobRecord
 from slurmdoctor.slurm import jobinfo
@@ -92,15 +93,8 @@ class Cluster:
     def run(
         self, *command: str, timeout: float = 20.0, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> str:
-        done = subprocess.run(
-            command,
-            env={**self.env, **(env or {})},
-            cwd=cwd or self.folder / "jobs",
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=True,
-        )
+        cwd, env = cwd or self.folder / "jobs", {**self.env, **(env or {})}
+        done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=True)
         return done.stdout
 
     def submit(self, text: str, *options: str, env: Mapping[str, str] | None = None) -> str:
@@ -135,20 +129,8 @@ class Cluster:
     # ── the cluster ──
 
     def _daemon(self, program: str, *options: str) -> None:
-        log = (self.folder / "log" / f"{program}{options[-1] if program == 'slurmd' else ''}.out").open("wb")
-        path = shutil.which(program, path=PATH)
-        assert path is not None
-        self.daemons.append(
-            subprocess.Popen(
-                [path, *options, "-f", str(self.folder / "slurm.conf")],
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=few_files,
-            )
-        )
+        log = self.folder / "log" / f"{program}{options[-1] if program == 'slurmd' else ''}.out"
+        self.daemons.append(daemon([program, *options, "-f", str(self.folder / "slurm.conf")], log, self.env))
 
     def _fake_gpus(self) -> None:
         for k in range(self.gpus):
@@ -197,7 +179,16 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP
 """
 
 
-def few_files() -> None:
+def daemon(command: Sequence[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A program that runs on; what it says goes to the log."""
+    path = shutil.which(command[0], path=PATH)
+    assert path is not None
+    with log.open("wb") as out:
+        streams: Any = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
+        return subprocess.Popen([path, *command[1:]], env=env, start_new_session=True, preexec_fn=_few_files, **streams)
+
+
+def _few_files() -> None:
     # with millions of descriptors allowed, Slurm's programs close them one by one
     limit = 4096
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -217,16 +208,16 @@ def free_ports(count: int) -> list[int]:
 
 def end_all(daemons: Sequence[subprocess.Popen[bytes]]) -> None:
     """End each by its own pid, the last one first."""
-    for daemon in reversed(daemons):
-        if daemon.poll() is None:
-            daemon.send_signal(signal.SIGTERM)
+    for one in reversed(daemons):
+        if one.poll() is None:
+            one.send_signal(signal.SIGTERM)
     end = time.monotonic() + 8
-    for daemon in reversed(daemons):
+    for one in reversed(daemons):
         try:
-            daemon.wait(max(0.1, end - time.monotonic()))
+            one.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+            one.kill()
+            one.wait()
 
 
 def complaints(logs: Path) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +23,13 @@ def absent(reason: str) -> None:
     pytest.skip(reason)
 
 
-def started(made: Cluster) -> Iterator[Cluster]:
+def started(made: Cluster, lacks: Callable[[str], object] = absent) -> Iterator[Cluster]:
     """The cluster while it runs; it is stopped whatever happens."""
     if gone := missing():
         absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
     try:
         if not made.start():
-            absent(f"no Slurm could be started here: {made.trouble}")
+            lacks(f"no Slurm could be started here: {made.trouble}")
         yield made
     finally:
         made.stop()
@@ -79,18 +79,10 @@ def failed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 @pytest.fixture(scope="session")
 def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A second cluster that confines memory: only where this machine lets us make cgroups."""
-    if gone := missing():
-        absent(f"Slurm is not installed here (no {', '.join(gone)})")
     memory = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").is_dir() else Path("/sys/fs/cgroup")
     if os.geteuid() != 0 or not os.access(memory, os.W_OK):
         pytest.skip("cgroups cannot be made here: no memory can be confined")
-    made = Cluster(tmp_path_factory.mktemp("confined", numbered=True), memory=True)
-    try:
-        if not made.start(patience=15):
-            pytest.skip(f"no Slurm with cgroups could be started here: {made.trouble}")
-        yield made
-    finally:
-        made.stop()
+    yield from started(Cluster(tmp_path_factory.mktemp("confined", numbered=True), memory=True), lacks=pytest.skip)
 
 
 @pytest.fixture(scope="session")

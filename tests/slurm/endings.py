@@ -3,13 +3,12 @@
 import json
 import os
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from slurmdoctor.cli import hook
 from slurmdoctor.model import JobRecord
@@ -58,22 +57,14 @@ if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples
 
 TOLD = ("rank 5", "ValueError: shard 5 holds no samples")
 EIGHT = ("-N2", "--ntasks-per-node=4")
+NONE, SIGNALLED = "/proc/none", "a signal ended the script"
+ODD_PYTHON = "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none"
 HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        "no-home",
-        "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none",
-        TOLD,
-        EIGHT,
-    ),
+    ("no-home", f"export HOME={NONE} XDG_CACHE_HOME={NONE} XDG_CONFIG_HOME={NONE} TMPDIR={NONE}", TOLD, EIGHT),
     ("odd-locale", "export LANG=xx_YY.KOI8-R LC_ALL=C PYTHONIOENCODING=ascii", TOLD, EIGHT),
     ("file-limit", "ulimit -f 8", TOLD, EIGHT),
     ("odd-shell", "set -u; set -o noclobber -o noglob; shopt -s extglob; IFS=,; umask 777", TOLD, EIGHT),
-    (
-        "odd-python",
-        "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5",
-        ("exited with 5",),
-        (),
-    ),
+    ("odd-python", f"{ODD_PYTHON}\nexit 5", ("exited with 5",), ()),
     ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
     ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
     ("disk-full", "exec >/dev/full 2>&1", (), ()),
@@ -83,24 +74,9 @@ HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
 """Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
 
 ENDINGS = (
-    Ending(
-        "python-error",
-        PYTHON_ERROR,
-        ("rank 5", "ValueError: shard 5 holds no samples", "python-error"),
-        ("-N2", "--ntasks-per-node=4"),
-    ),
-    Ending(
-        "tee-hides-it",
-        PYTHON_ERROR + " 2>&1 | tee train.log",
-        ("exit status is 0", "rank 5"),
-        ("-N2", "--ntasks-per-node=4"),
-    ),
-    Ending(
-        "pipefail",
-        "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log",
-        ("rank 5",),
-        ("-N2", "--ntasks-per-node=4"),
-    ),
+    Ending("python-error", PYTHON_ERROR, (*TOLD, "python-error"), EIGHT),
+    Ending("tee-hides-it", f"{PYTHON_ERROR} 2>&1 | tee train.log", ("exit status is 0", "rank 5"), EIGHT),
+    Ending("pipefail", f"set -euo pipefail\n{PYTHON_ERROR} 2>&1 | tee train2.log", ("rank 5",), EIGHT),
     Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
     Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),
     Ending("scancel", "srun sleep 300", ("cancelled",), cancels="job"),
@@ -117,35 +93,20 @@ ENDINGS = (
     Ending("tool-kills", "exit 3", tool="kill -KILL $$"),
     Ending("hook-off", "export SLURMDOCTOR_HOOK=off\nexit 3"),
     Ending("cancelled-step", "srun sleep 300", ("cancelled",), cancels="step", options=("-n2",)),
-    Ending("signalled-by-hand", "srun sleep 300", ("a signal ended the script",), cancels="script"),
+    Ending("signalled-by-hand", "srun sleep 300", (SIGNALLED,), cancels="script"),
     *(
         Ending(f"hard-{name}", f"{setting}\n{PYTHON_ERROR}" if says else f"{setting}\nexit 5", says, options)
         for name, setting, says, options in HARD
     ),
     Ending("own-trap", OWN_TRAP, ("own trap saw 4", "exited with 4")),
     Ending("time-limit", STEPS, ("time-limit",), ("--time=1",), slow=True),
-    Ending(
-        "signalled",
-        "srun sleep 300",
-        ("time-limit", "a signal ended the script"),
-        ("--time=1", "--signal=B:USR1@50"),
-        slow=True,
-    ),
+    Ending("signalled", "srun sleep 300", ("time-limit", SIGNALLED), ("--time=1", "--signal=B:USR1@50"), slow=True),
 )
 
 
 def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [TOOL, "diagnose", "--format", "json", *arguments],
-        env=cluster.env,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    said = cluster.run(TOOL, "diagnose", "--format", "json", *arguments, timeout=60, cwd=Path("/"))
+    return cast("dict[str, Any]", json.loads(said))
 
 
 def script(ending: Ending, tools: Path, footer: bool) -> str:

@@ -115,12 +115,8 @@ def test_every_run_is_one_row_with_its_own_log(slurm: Accounts, ids: dict[str, s
 def test_it_knows_whose_a_job_was_and_where_it_ran(slurm: Accounts, ids: dict[str, str]) -> None:
     by_id = {row.job_id: row for row in _rows()}
     odd, het = by_id[ids["odd"]], by_id[ids["het"]]
-    assert (odd.cluster, odd.user, odd.partition, odd.num_nodes) == (
-        "tests",
-        "root" if os.geteuid() == 0 else odd.user,
-        "all",
-        1,
-    )
+    assert (odd.cluster, odd.partition, odd.num_nodes) == ("tests", "all", 1)
+    assert odd.user == "root" or os.geteuid()
     assert (len(het.nodes), het.num_nodes) == (2, 2)
 
 

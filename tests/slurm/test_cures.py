@@ -60,12 +60,7 @@ def _send(case: Case, cluster: Cluster, tools: Path, root: Path) -> Pair:
     jobs = {}
     for which, text in (("bad", case.script), ("cured", case.mended)):
         (root / which / "seen").mkdir(parents=True)
-        env = {
-            "PATH": f"{tools}:{PATH}",
-            "SEEN": str(root / which / "seen"),
-            "TRAINING": case.training,
-            "HOME": str(tools),
-        }
+        env = {"PATH": f"{tools}:{PATH}", "SEEN": f"{root}/{which}/seen", "TRAINING": case.training, "HOME": str(tools)}
         jobs[which] = cluster.submit(text, f"--chdir={root / which}", f"--time=0:{case.seconds}", env=env)
     return Pair(case, cluster, root, jobs)
 

@@ -57,14 +57,8 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalPool(2, diagnose_one, HOW))):
         tally = Tally()
         with open_dataset(tmp_path / name) as data:
-            run(
-                data,
-                find_in_folders([str(FIXTURES)]),
-                HOW,
-                hire,
-                tally=tally,
-                report=cancel if name == "there" else lambda _: None,
-            )
+            report = cancel if name == "there" else lambda _: None
+            run(data, find_in_folders([str(FIXTURES)]), HOW, hire, tally=tally, report=report)
         tallies.append((tally.found, tally.done, tally.read["error"]))
     assert cancelled
     assert tallies[0] == tallies[1]
