@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor import Diagnosis, diagnose
+from builders import said, watchdog
+from slurmdoctor import diagnose
 
 STEPS = "".join(f"iteration {n}/ 500 | elapsed time per iteration (ms): 4161.1 | lm loss: 2.1\n" for n in range(1, 30))
 DONE = "iter 390 step 39: loss 5.1, iter time: 2110.33ms (optimizer.step)\nTraining time: 86301.22s\nMemory used: 61.33 GB\n"
-
-
-def advice(found: Diagnosis) -> str:
-    return " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
-
-
-# ── a status without a word in the log ──
 
 
 @pytest.mark.parametrize(
@@ -37,17 +31,11 @@ def advice(found: Diagnosis) -> str:
 def test_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str, exit_class: str, says: str) -> None:
     found = diagnose(STEPS, exit_status=status)
     assert (found.cause.id, found.cause.confidence) == (cause, "low")
-    assert found.exit.exit_class == exit_class
-    assert found.exit.how
-    assert says in advice(found)
+    assert (found.exit.exit_class, bool(found.exit.how)) == (exit_class, True)
+    assert says in said(found)
+    shown = diagnose(STEPS + "srun: error: node07: task 3: Bus error (core dumped)\n", exit_status=status)
+    assert shown.exit.signal == "SIGBUS", "an exit that the log shows stays"
 
-
-def test_an_exit_that_the_log_shows_stays() -> None:
-    found = diagnose(STEPS + "srun: error: node07: task 3: Segmentation fault (core dumped)\n", exit_status=143)
-    assert found.exit.signal == "SIGSEGV"
-
-
-# ── the kill comes before what Slurm does about it ──
 
 AFTER = [
     "srun: Terminating StepId=4711.0\nslurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-05-12T10:16:09 ***\n",
@@ -59,16 +47,12 @@ AFTER = [
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("killed", ["Killed", "Exited with exit code 137"])
 def test_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: str) -> None:
-    found = diagnose(
-        STEPS + f"srun: error: node08: task 12: {killed}\n{after}srun: error: node07: tasks 0-7: Terminated\n"
-    )
-    assert found.cause.id == "killed"
-    assert found.first_failure.rank == 12
+    log = f"{STEPS}srun: error: node08: task 12: {killed}\n{after}srun: error: node07: tasks 0-7: Terminated\n"
+    found = diagnose(log)
+    assert (found.cause.id, found.first_failure.rank) == ("killed", 12)
     assert "memory" in found.fixes[0].do
     assert "node08" in found.fixes[0].do
 
-
-# ── the launcher's last line is a test ──
 
 ALL_BUT_LOCAL_ZERO = "srun: error: node01: tasks 1-7: Exited with exit code 1\nsrun: error: node02: tasks 9-15: Exited with exit code 1\n"
 
@@ -76,38 +60,27 @@ ALL_BUT_LOCAL_ZERO = "srun: error: node01: tasks 1-7: Exited with exit code 1\ns
 @pytest.mark.parametrize("done", [DONE, STEPS + "[after training is done] datetime: 2026-05-12 10:19:11\n"])
 def test_after_a_training_the_launchers_last_line_is_to_blame(done: str) -> None:
     found = diagnose(done + ALL_BUT_LOCAL_ZERO)
-    assert "training had finished" in advice(found)
-    assert "local id 0 (0,8)" in advice(found)
+    assert "training had finished" in said(found)
+    assert "local id 0 (0,8)" in said(found)
     assert "exit 0" in found.fixes[0].do
-    assert "Python" not in advice(found)
+    assert "Python" not in said(found)
     assert (len(found.extent.ranks), found.extent.of) == (14, 16)
 
 
-def test_all_tasks_that_fail_after_a_training_are_not_told_of_local_ids() -> None:
+def test_only_after_a_training_and_only_of_some_tasks_the_local_ids_are_named() -> None:
     found = diagnose(DONE + "srun: error: node01: tasks 0-7: Exited with exit code 3\n")
-    assert "local id" not in advice(found)
-    assert "had finished" in advice(found)
-
-
-def test_without_a_finished_training_nothing_is_excused() -> None:
-    assert "had finished" not in advice(diagnose(STEPS + ALL_BUT_LOCAL_ZERO))
-
-
-# ── srun's words on others are not the suspect's end ──
+    assert "local id" not in said(found)
+    assert "had finished" in said(found)
+    assert "had finished" not in said(diagnose(STEPS + ALL_BUT_LOCAL_ZERO))
 
 
 def test_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
     waits = "".join(
-        f"[rank{n}]:[E512 10:44:12.102837465 ProcessGroupNCCL.cpp:685] [Rank {n}] Watchdog caught collective operation timeout: "
-        f"WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600041 milliseconds before timing out.\n"
-        for n in range(1, 8)
+        watchdog(n, f"[rank{n}]:[E512 10:44:12.102837465 ProcessGroupNCCL.cpp:685] ", 18) for n in range(1, 8)
     )
-    found = diagnose("world_size=8\n" + waits + "srun: error: node01: tasks 1-7: Aborted (core dumped)\n")
-    assert found.first_failure.rank == 0
-    assert found.exit.signal is None
+    found = diagnose(f"world_size=8\n{waits}srun: error: node01: tasks 1-7: Aborted (core dumped)\n")
+    assert (found.first_failure.rank, found.exit.signal) == (0, None)
 
-
-# ── a silent resume of an old run ──
 
 LOADED = (
     "INFO:megatron.bridge.training.checkpointing: loading distributed checkpoint from {0}/default/checkpoints at iteration 20\n"
@@ -125,21 +98,14 @@ def test_an_old_run_that_is_resumed_and_done_is_told() -> None:
     assert "use another checkpoint folder" in found.reasons[0]
 
 
-def test_two_files_do_not_tell_one_run(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_training_is_left_in_peace_and_so_are_two_files(tmp_path: Path) -> None:
     """One file resumes, another is done: which came first nobody knows."""
+    trained = diagnose(LOADED.format("nemo_experiments") + STEPS.replace("iteration ", "iteration 4") + END)
     (tmp_path / "a-42.err").write_text("Resuming from /data/ckpt/step_500\n")
     (tmp_path / "b-42.out").write_text("training finished\n")
-    found = diagnose([tmp_path / "a-42.err", tmp_path / "b-42.out"])
-    assert found.verdict == "no-failure"
-    assert not any("no training step" in reason for reason in found.reasons)
+    for found in (trained, diagnose([tmp_path / "a-42.err", tmp_path / "b-42.out"])):
+        assert (found.verdict, "no training step" in said(found)) == ("no-failure", False)
 
-
-def test_a_run_that_goes_on_training_is_left_in_peace() -> None:
-    found = diagnose(LOADED.format("nemo_experiments") + STEPS.replace("iteration ", "iteration 4") + END)
-    assert not any("no training step" in reason for reason in found.reasons)
-
-
-# ── all GPUs take part, or it is said ──
 
 BANNER = "Nodes:        2 (node[07-08])\nGPUs/node:    4\nTotal GPUs:   8\n"
 

@@ -42,9 +42,6 @@ def error(order: int, **more: Any) -> Event:
     return event("cuda-oom", 1, 10.0, order, **more)
 
 
-# ── attempts ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_last_attempt_that_failed_is_the_verdicts() -> None:
     marks = (mark("attempt", 1000), mark("attempt", 5000))
     assert cut(error(100), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
@@ -109,9 +106,6 @@ def test_steps_after_a_lone_agents_last_failure_are_another_attempt() -> None:
     assert cut(reports=(agent(1000, b"0:"), agent(1001, b"1:")), steps=(step(2000),)).last == (0, END)
 
 
-# ── who went on ──────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("failed", "steps", "went_on"),
     [
@@ -137,9 +131,6 @@ def test_steps_after_a_lone_agents_last_failure_are_another_attempt() -> None:
 )
 def test_a_later_step_shows_that_a_rank_went_on(failed: Event, steps: list[Progress], went_on: bool) -> None:
     assert made_steps(failed, [step for step in steps if step.source == failed.hit.source]) is went_on
-
-
-# ── order ────────────────────────────────────────────────────────────────────────────────────
 
 
 def at(time: float | None, order: int, dated: bool = True, **more: Any) -> Event:
@@ -216,9 +207,6 @@ def test_without_stamps_no_clock_is_noted() -> None:
     made = clocks(300.0)
     unstamped = tuple(replace(e, origin=Origin(rank=e.origin.rank, node=e.origin.node)) for e in made.events)
     assert order(replace(made, events=unstamped)).notes == ()
-
-
-# ── what begins again ────────────────────────────────────────────────────────────────────────
 
 
 def begin(order: int, source: int = 0, name: str = "start", **captures: str) -> SignalHit:

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from slurmdoctor.infer.waiting_ranks import Members, suspect
-from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion, reason
+from slurmdoctor.infer.waiting_ranks import Members, odd_ones, suspect
+from slurmdoctor.model import CollectiveStatus, Suspicion, reason
 from slurmdoctor.readers import collectives
 from slurmdoctor.search.shapes import digits_matter
 
@@ -17,12 +17,8 @@ def status(rank: int, enqueued: int, completed: int, dump: bool = False) -> Coll
     return CollectiveStatus(rank, "0", rank, 101.0, 100 + rank, enqueued=enqueued, completed=completed, dump=dump)
 
 
-def job(size: int) -> Members:
-    return Members(range(size), True)
-
-
-def found_in(*works: CollectiveStatus, world: int = 8, exits: dict[int, ExitReport] | None = None) -> Suspicion:
-    found = suspect(works, job(world), exits or {})
+def found_in(*works: CollectiveStatus, world: int = 8) -> Suspicion:
+    found = suspect(works, Members(range(world), True), {})
     assert found is not None
     return found
 
@@ -37,18 +33,10 @@ def test_several_that_never_reported_are_named_with_less_confidence() -> None:
     assert (found.kind, found.ranks, found.confidence) == ("missing", (5, 9), "low")
 
 
-def test_another_operation_or_size_at_the_same_number_is_a_mismatch() -> None:
-    assert outcome(*(waits(r) for r in range(7)), waits(7, op="BROADCAST")) == ("mismatch", (7,))
-    assert outcome(*(waits(r) for r in range(7)), waits(7, size=12)) == ("mismatch", (7,))
-
-
 def test_enqueued_equals_completed_on_one_rank_shows_that_it_did_not_come() -> None:
     works = [*(waits(r) for r in range(7)), *(status(r, 9, 6) for r in range(7)), status(7, 6, 6)]
     assert outcome(*works) == ("behind", (7,))
-
-
-def test_no_time_out_no_suspicion() -> None:
-    assert suspect([status(0, 3, 3)], job(8), {}) is None
+    assert suspect([status(0, 3, 3)], Members(range(8), True), {}) is None, "nobody timed out"
 
 
 @pytest.mark.parametrize(
@@ -75,11 +63,8 @@ def test_a_mismatch_shows_both_kinds_and_who_waited_in_the_usual_one() -> None:
         reason("other-collective", seq=7, ranks=(6, 7), kinds=kinds, others=6, usual=("ALLREDUCE", 4)),
         "medium", 7, "ALLREDUCE", of=8,
     )  # fmt: skip
-
-
-def test_a_barrier_has_no_size() -> None:
-    found = found_in(*(waits(r) for r in range(7)), replace(waits(7, op="BARRIER"), size=None))
-    assert found.how.values["kinds"] == (("BARRIER", None),)
+    barrier = found_in(*(waits(r) for r in range(7)), replace(waits(7, op="BARRIER"), size=None))
+    assert barrier.how.values["kinds"] == (("BARRIER", None),), "it has no size"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +76,12 @@ def test_the_odd_ones_are_few(ranks: int, odd: int, kind: str) -> None:
     assert found_in(*works, world=ranks).kind == kind
 
 
+def test_nobody_stands_out_where_all_differ_or_none_does_or_two_are_compared() -> None:
+    assert odd_ones({0: "a", 1: "b", 2: "c", 3: "d"}) is None
+    assert odd_ones({0: "a", 1: "b"}) is None
+    assert odd_ones({0: "a", 1: "a", 2: "a"}) is None
+
+
 def test_the_usual_number_and_operation_are_named() -> None:
     found = found_in(*(waits(r, seq=9, op="ALLGATHER") for r in range(4)), *(waits(r) for r in range(4, 7)))
     assert (found.seq, found.op, found.waiting) == (9, "ALLGATHER", (0, 1, 2, 3, 4, 5, 6))
@@ -98,9 +89,8 @@ def test_the_usual_number_and_operation_are_named() -> None:
 
 def test_who_is_behind_is_named_with_what_it_waits_in_itself() -> None:
     how = reason("behind", ranks=(7,), waiting=7, seq=7, op="ALLREDUCE", own=((6, "ALLREDUCE"),))
-    assert found_in(*(waits(r) for r in range(7)), waits(7, seq=6)) == Suspicion(
-        "behind", (7,), tuple(range(7)), how, "medium", 7, "ALLREDUCE", of=8
-    )
+    expected = Suspicion("behind", (7,), tuple(range(7)), how, "medium", 7, "ALLREDUCE", of=8)
+    assert found_in(*(waits(r) for r in range(7)), waits(7, seq=6)) == expected
 
 
 def test_an_idle_rank_of_no_known_group_is_not_the_groups() -> None:
@@ -130,35 +120,38 @@ def test_a_time_out_that_names_no_group_is_of_its_status_lines() -> None:
 
 
 def in_group(name: str, *placed: tuple[int, int]) -> list[CollectiveStatus]:
-    """Waits of one group: (rank in the group, global rank)."""
-    return [replace(waits(rank, group=name), group_rank=k) for k, rank in placed]
+    """Waits of one group that began at once: (rank in the group, global rank)."""
+    return [replace(waits(rank, group=name), group_rank=k, time=100.0) for k, rank in placed]
 
 
 @pytest.mark.parametrize(
-    ("works", "found"),
+    ("name", "placed", "found"),
     [
-        ([*in_group("1(tp)", (0, 4), (1, 5), (3, 7))], ("missing", (6,))),
+        ("1(tp)", [(0, 4), (1, 5), (3, 7)], ("missing", (6,))),
         # every fourth rank
-        ([*in_group("1(dp)", (1, 5), (2, 9), (3, 13))], ("missing", (1,))),
-        # other groups tell no size
-        ([*in_group("1(tp)", (0, 4), (1, 5)), *in_group("2(dp)", (0, 8), (3, 11))], ("unclear", ())),
+        ("1(dp)", [(1, 5), (2, 9), (3, 13)], ("missing", (1,))),
         # the places show no pattern: nothing is made up
-        ([*in_group("1(tp)", (0, 4), (1, 5), (3, 9))], ("unclear", ())),
-        ([*in_group("1(tp)", (0, 9), (1, 5))], ("unclear", ())),
-        ([*in_group("1(tp)", (0, 4), (2, 7))], ("unclear", ())),
-        ([*in_group("1(tp)", (1, 4))], ("unclear", ())),
+        ("1(tp)", [(0, 4), (1, 5), (3, 9)], ("unclear", ())),
+        ("1(tp)", [(0, 9), (1, 5)], ("unclear", ())),
+        ("1(tp)", [(0, 4), (2, 7)], ("unclear", ())),
+        ("1(tp)", [(1, 4)], ("unclear", ())),
         # rank -3 is none
-        ([*in_group("1(dp)", (1, 1), (2, 5), (3, 9))], ("unclear", ())),
+        ("1(dp)", [(1, 1), (2, 5), (3, 9)], ("unclear", ())),
         # ranks of the group that are the global ones: the whole job
-        ([*in_group("1(tp)", *((r, r) for r in range(15)))], ("missing", (15,))),
-        ([*in_group("default_pg", *((r, r + 1) for r in range(15)))], ("missing", (0,))),
-        ([*in_group("0(dp)", *((r, r + 1) for r in range(15)))], ("missing", (0,))),
+        ("1(tp)", [(r, r) for r in range(15)], ("missing", (15,))),
+        ("default_pg", [(r, r + 1) for r in range(15)], ("missing", (0,))),
+        ("0(dp)", [(r, r + 1) for r in range(15)], ("missing", (0,))),
     ],
 )
 def test_who_is_missing_in_a_group_follows_from_who_holds_which_place(
-    works: list[CollectiveStatus], found: tuple[str, tuple[int, ...]]
+    name: str, placed: list[tuple[int, int]], found: tuple[str, tuple[int, ...]]
 ) -> None:
-    assert outcome(*(replace(w, time=100.0 if w.group == works[0].group else 200.0) for w in works), world=16) == found
+    assert outcome(*in_group(name, *placed), world=16) == found
+
+
+def test_other_groups_show_no_size() -> None:
+    other = [replace(work, time=200.0) for work in in_group("2(dp)", (0, 8), (3, 11))]
+    assert outcome(*in_group("1(tp)", (0, 4), (1, 5)), *other, world=16) == ("unclear", ())
 
 
 def test_what_is_searched_once_for_a_shape_minds_no_digits() -> None:

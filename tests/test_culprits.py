@@ -31,9 +31,6 @@ def dumps(*where: str) -> dict[int, StackDump]:
     return {r: StackDump(r, f"{w} (a.py:{r})", line(f"dump {r}", at=r), f"{w} (a.py)") for r, w in enumerate(where)}
 
 
-# ── sequence numbers ─────────────────────────────────────────────────────────────────────────
-
-
 def works(*ranks: int) -> tuple[CollectiveStatus, ...]:
     return tuple(CollectiveStatus(r, "0", r, 1.0, r, 7, "ALLREDUCE", (4, 4), timeout_ms=600) for r in ranks)
 
@@ -44,32 +41,36 @@ def by_numbers(seen: Observations, cause: str = "abort", **more: Any) -> Finding
     return find_suspect(finding, case(line_up, seen))
 
 
+ALL_BUT_5 = works(0, 1, 2, 3, 4, 6, 7)
+
+
 def test_sequence_numbers_make_an_abort_a_timeout() -> None:
     exits = (report(-9, 5), report(1, 4, 6))
-    found = by_numbers(observed(collectives=works(0, 1, 2, 3, 4, 6, 7), reports=exits))
-    assert (found.cause, found.rule) == (WAIT, "made")
+    found = by_numbers(observed(collectives=ALL_BUT_5, reports=exits))
     assert found.suspicion is not None
-    assert found.suspicion.ranks == (5,)
+    assert (found.cause, found.rule, found.suspicion.ranks) == (WAIT, "made", (5,))
     assert found.suspicion.how.values["ended"] == ((5, exits[0].exit, "srun"),)
 
 
 @pytest.mark.parametrize("cause", ["hang", "time-limit", "cuda-oom"])
 def test_numbers_tell_nothing_of_other_causes(cause: str) -> None:
-    seen = observed(collectives=works(0, 1, 2, 3, 4, 6, 7))
+    seen = observed(collectives=ALL_BUT_5)
     assert replace(by_numbers(seen, cause), reasons=(), silent=()) == failed(incident(cause, 0, 100.0, 1), rule="made")
 
 
 def test_what_the_suspect_printed_last_is_a_reason() -> None:
     words = {5: line("  loading shard 7  " + "x" * 200)}
-    found = by_numbers(observed(collectives=works(0, 1, 2, 3, 4, 6, 7), last_words=words), reasons=(reason("first"),))
+
+    def why(*collectives: CollectiveStatus, size: int | None = None) -> list[str]:
+        seen = observed(RankMap(world_size=size), collectives=collectives, last_words=words)
+        return [r.code for r in by_numbers(seen).reasons]
+
+    found = by_numbers(observed(collectives=ALL_BUT_5, last_words=words), reasons=(reason("first"),))
     assert [r.code for r in found.reasons] == ["first", "never-reported", "meanwhile"]
     assert found.reasons[2].values == {"rank": 5, "text": "loading shard 7  " + "x" * 83}
-    open_ = by_numbers(observed(collectives=works(*range(8)), last_words=words))
-    assert [r.code for r in open_.reasons] == ["waits-unclear"]
-    several = by_numbers(observed(RankMap(world_size=10), collectives=works(0, 1, 2, 3, 4, 6, 7, 8), last_words=words))
-    assert [r.code for r in several.reasons] == ["never-reported"]
-    behind = [replace(w, seq=6) if w.rank == 5 else w for w in works(*range(8))]
-    assert by_numbers(observed(collectives=behind, last_words=words)).reasons[1].code == "meanwhile"
+    assert why(*works(*range(8))) == ["waits-unclear"]
+    assert why(*ALL_BUT_5, *works(8), size=10) == ["never-reported"]
+    assert why(*(replace(w, seq=6) if w.rank == 5 else w for w in works(*range(8))))[1] == "meanwhile"
 
 
 def test_the_suspects_own_incident_becomes_the_root() -> None:
@@ -83,34 +84,23 @@ def test_the_suspects_own_incident_becomes_the_root() -> None:
     assert (found.root, found.same) == (own, (root, reported, other))
 
 
-# ── ranks that others name ───────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
-    ("captures", "how", "confidence"),
+    ("captures", "report", "ranks", "confidence"),
     [
-        ({"missing_ranks": "3, 5"}, reason("named-missing", report="barrier", ranks=(3, 5)), "low"),
-        ({"missing_ranks": "3"}, reason("named-missing", report="barrier", ranks=(3,)), "medium"),
-        ({"lagging_ranks": "12 x"}, reason("named-missing", report="desync", ranks=(12,)), "medium"),
+        ({"missing_ranks": "3, 5"}, "barrier", (3, 5), "low"),
+        ({"missing_ranks": "3"}, "barrier", (3,), "medium"),
+        ({"lagging_ranks": "12 x"}, "desync", (12,), "medium"),
     ],
 )
-def test_a_barrier_or_a_desync_report_names_who_did_not_come(captures: Any, how: Any, confidence: Any) -> None:
-    naming = incident(WAIT, 2, 101.0, 5, captures=captures)
-    for finding in (
-        failed(wait(0), same=(naming,)),
-        failed(wait(0), cascade=(naming,)),
-        failed(naming, same=(wait(0),)),
-    ):
+def test_a_barrier_or_a_desync_report_names_who_did_not_come(
+    captures: Any, report: str, ranks: tuple[int, ...], confidence: Any
+) -> None:
+    naming, other = (incident(cause, 2, 101.0, 5, captures=captures) for cause in (WAIT, "cuda-oom"))
+    alone, how = wait(0), reason("named-missing", report=report, ranks=ranks)
+    for finding in (failed(alone, same=(naming,)), failed(alone, cascade=(naming,)), failed(naming, same=(alone,))):
         found = find_suspect(finding, case(timeline(), observed(RankMap(world_size=64))))
-        assert found.suspicion == Suspicion("missing", how.values["ranks"], (), how, confidence)
-
-
-def test_other_causes_name_nobody_who_is_missing() -> None:
-    finding = failed(wait(0), cascade=(incident("cuda-oom", 2, 101.0, 5, captures={"missing_ranks": "3"}),))
-    assert find_suspect(finding, case(timeline(), observed())).suspicion is None
-
-
-# ── stack dumps ──────────────────────────────────────────────────────────────────────────────
+        assert found.suspicion == Suspicion("missing", ranks, (), how, confidence)
+    assert find_suspect(failed(alone, cascade=(other,)), case(timeline(), observed())).suspicion is None
 
 
 @pytest.mark.parametrize(("cause", "named"), [("time-limit", "hang"), ("hang", "hang"), (WAIT, WAIT)])
@@ -130,9 +120,6 @@ def test_a_cause_that_hides_no_hang_has_no_suspect() -> None:
         assert find_suspect(finding, case(timeline(), seen)) == finding
 
 
-# ── the place of the suspect ─────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("ranks", "origin"),
     [
@@ -146,13 +133,9 @@ def test_a_cause_that_hides_no_hang_has_no_suspect() -> None:
 def test_one_suspect_is_the_first_rank_and_several_may_share_a_node(ranks: tuple[int, ...], origin: Origin) -> None:
     known = RankMap({0: "n1", 1: "n1", 2: "n2", 3: "n2"})
     suspicion = Suspicion("missing", ranks, (), reason("made"), "low")
-    found = name_suspect(
-        failed(wait(0), origin=Origin(rank=0, node="n1", time=5.0)), suspicion, case(None, observed(known))
-    )
+    finding = failed(wait(0), origin=Origin(rank=0, node="n1", time=5.0))
+    found = name_suspect(finding, suspicion, case(None, observed(known)))
     assert (found.how, found.origin) == ((reason("made"),), origin)
-
-
-# ── who was waited for ───────────────────────────────────────────────────────────────────────
 
 
 def peer(joined: str, expected: str, *ranks: int, known: RankMap | None = None) -> Finding:
@@ -194,8 +177,7 @@ def test_who_did_not_come_must_agree_with_the_count_of_those_who_came(
     if found.suspicion is not None:
         assert found.suspicion.confidence == ("medium" if len(found.suspicion.ranks) == 1 else "low")
     else:
-        assert found.how == (reason("waited-for-unknown", ranks=ranks),)
-        assert found.origin == Origin(time=5.0, dated=True)
+        assert (found.how, found.origin) == ((reason("waited-for-unknown", ranks=ranks),), Origin(time=5.0, dated=True))
 
 
 def busy(at: float | None, cause: str = "nccl-id-timeout", rank: int = 1, since: float | None = 100.0) -> Finding:

@@ -6,16 +6,7 @@ from msgspec.structs import replace
 
 from builders import case, event, failed, incident, observed, report, timeline
 from slurmdoctor.infer.first_rank import name_first_rank
-from slurmdoctor.model import (
-    Clocks,
-    ExitReport,
-    Finding,
-    Incident,
-    Order,
-    Origin,
-    RankMap,
-    reason,
-)
+from slurmdoctor.model import Clocks, ExitReport, Finding, Incident, Order, Origin, RankMap, reason
 
 ONLY, FIRST = reason("only-error"), reason("first-unexplained", order="timestamps", aligned=False)
 
@@ -35,9 +26,6 @@ def named(
     finding = failed(root, same=same, cascade=tuple(i for i in others if i not in same), **more)
     line_up = timeline(incidents, reports, order, clocks=clocks)
     return name_first_rank(finding, incidents, case(line_up, observed(known)))
-
-
-# ── the root's own line ──────────────────────────────────────────────────────────────────────
 
 
 def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
@@ -68,10 +56,7 @@ def test_all_ranks_that_failed_alike() -> None:
     late = incident("cuda-oom", 1, 20.5, 2)
     assert named(two[0], late, known=RankMap(world_size=2)).origin.rank == 0, "ten seconds later is not at once"
     some = named(*two, known=RankMap(world_size=3))
-    assert (some.how, some.alike) == (
-        (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),
-        (),
-    )
+    assert (some.how, some.alike) == ((reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),), ())
     assert named(*two, known=RankMap(seen=frozenset({2}))).alike == ()
     assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).alike == ()
     assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)
@@ -106,9 +91,6 @@ def test_the_node_is_the_one_that_the_exit_report_names() -> None:
     assert named(incident("cuda-oom", 3, 10.0, 10), reports=(report(1, 3, at=20, node="n"),)).origin.node is None
 
 
-# ── ended by itself ──────────────────────────────────────────────────────────────────────────
-
-
 def test_of_ranks_alike_the_one_that_was_not_stopped_is_first() -> None:
     root, other = incident("cuda-oom", 3, 10.0, 1), incident("cuda-oom", 5, 11.0, 2)
 
@@ -132,9 +114,6 @@ def test_of_ranks_alike_the_one_that_was_not_stopped_is_first() -> None:
     assert (found.root, found.origin.node) == (other, "n2")
 
 
-# ── printed again ────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_rank_may_stand_where_the_same_error_is_printed_again() -> None:
     root = incident("cuda-oom", None, 10.0, 1)
     again = incident("cuda-oom", 3, 12.0, 2)
@@ -144,9 +123,6 @@ def test_the_rank_may_stand_where_the_same_error_is_printed_again() -> None:
     assert (both.origin.rank, both.how) == (None, (reason("no-rank"),))
     generic = incident("python-error", None, 10.0, 1, captures={"exception": "KeyError"})
     assert named(generic, incident("python-error", 3, 12.0, 2)).origin.rank is None
-
-
-# ── witnesses ────────────────────────────────────────────────────────────────────────────────
 
 
 def witnessed(*reports: ExitReport, known: RankMap | None = None, cause: str = "cuda-oom", **more: Any) -> Finding:
@@ -193,16 +169,11 @@ def test_where_no_rank_can_be_named_the_reason_says_why() -> None:
 def test_the_rank_in_the_default_group_is_better_than_none() -> None:
     root = incident("nccl-transport", None, 10.0, 1, role="root", captures={"group_rank": "5"})
     found = named(root, known=RankMap({5: "n2"}))
-    assert (found.origin, found.how) == (
-        Origin(rank=5, node="n2", time=10.0, dated=True),
-        (reason("group-rank", rank=5),),
-    )
+    assert found.origin == Origin(rank=5, node="n2", time=10.0, dated=True)
+    assert found.how == (reason("group-rank", rank=5),)
     other = incident("nccl-transport", None, 10.0, 2, role="root", captures={"group_rank": "6"})
     assert named(root, other).origin.rank is None
     assert named(root, incident("nccl-transport", None, 10.0, 2, role="root")).origin.rank == 5
-
-
-# ── what the system hit ──────────────────────────────────────────────────────────────────────
 
 
 def struck(*others: Incident, **more: Any) -> Finding:
@@ -224,9 +195,6 @@ def test_the_rank_that_died_where_the_system_hit() -> None:
     assert struck(victim, captures={"node": "n2"}, node="n1").origin.rank == 7
     assert struck(victim, captures={"nodes": "n[5-6]"}, node="n2").origin.rank is None
     assert named(incident("storage-io", None, 10.0, 1, role="root"), victim).origin.rank is None
-
-
-# ── no process ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_victims_rank_is_not_the_first() -> None:

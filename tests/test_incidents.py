@@ -81,9 +81,6 @@ def test_an_event_may_belong_to_an_incident_before_the_last_one() -> None:
     ]
 
 
-# ── the event that names it ──────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("events", "named"),
     [

@@ -104,8 +104,6 @@ def test_lines_alike_but_for_digits_are_read_as_if_none_were_known(label: str) -
                 line = re.sub(r"\d", lambda _: str(dice.randrange(10)), line)
 
 
-# ── labels that ordinary text can look like ──
-
 RAISED = (
     (0, "loading the data"),
     (1, "loading the data"),
@@ -163,8 +161,6 @@ def test_what_only_looks_like_a_label_stays_in_its_line(line: str) -> None:
     assert LABELS.strip_labels(lines[-1], learn(lines, LABELS)) == (Origin(), lines[-1])
 
 
-# ── behind a collector's stamp: kubectl, docker, ts ──
-
 JOB = [
     *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),
     "3: Traceback (most recent call last):",
@@ -202,8 +198,6 @@ def test_two_writers_behind_stamps_are_told_apart() -> None:
     assert key(b"2026-05-04T10:00:01Z  3: KeyError") == key(b"2026-05-04T10:00:02Z  3: x") == b"3:"
     assert key(b"2026-05-04T10:00:02Z [1,12]<stderr>:KeyError") == key(b"[1,12]<stdout>:x") == b"[1,12]"
 
-
-# ── lines of several writers that come mixed ──
 
 SITE = (
     SITE_LABEL

@@ -104,8 +104,6 @@ def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
         load([tmp_path])
 
 
-# ── other witnesses: Horovod, Lightning, mpirun, GNU time and the shell ──
-
 WITNESSES = {
     "Process 3 exit with status code 137.": (3, 137),
     "RuntimeError: Horovod detected\nProcess name: 2\nExit code: 3\n": (2, 3),

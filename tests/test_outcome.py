@@ -14,9 +14,6 @@ VICTIM = event("peer-lost", role="cascade", at=40)
 HINT = event("gpu-fault", role="hint", at=15)
 
 
-# ── events that count ──
-
-
 @pytest.mark.parametrize("role", ["root", "either", "confirmation"])
 def test_what_was_survived_is_left_aside_where_something_else_may_start_a_failure(role: str) -> None:
     starts = event("python-error", role=role, at=30)
@@ -55,9 +52,6 @@ def test_the_exit_of_a_step_that_was_cancelled_before_another_finished_does_not_
     assert after(20) == [20, 30]
     assert after(40) == [10, 20, 30]
     assert after(20, "cancelled/job") == [10, 20, 30]
-
-
-# ── the verdict ──
 
 
 def verdict(*incidents: Incident, silent: tuple[Incident, ...] = (), exit_status: int | None = None, **log: Any) -> str:

@@ -1,7 +1,5 @@
 """How the first failing process ended: the best witness, those that differ, and what Slurm's record adds."""
 
-from typing import Any
-
 import pytest
 
 from builders import KNOWLEDGE, case, event, incident, report, timeline
@@ -20,16 +18,13 @@ from slurmdoctor.model import (
     reason,
 )
 
-OF_HOST_OOM = ProcessExit(None, "SIGKILL", "oom-killed")
+ROOT = incident("python-error", rank=3)
 
 
-def failed(root: Incident | None, rank: int | None = None, **more: Any) -> Finding:
-    cause = root.cause if root is not None else "exit-code"
-    return Finding("failed", root, more.pop("cause", cause), origin=Origin(rank=rank), **more)
-
-
-def found(finding: Finding, *reports: ExitReport, record: JobRecord | None = None) -> Finding:
-    return find_exit(finding, case(timeline(reports=reports), record=record))
+def found(root: Incident, *reports: ExitReport, rank: int | None = 3) -> Finding:
+    """The finding with its exit, of the root's rank."""
+    finding = Finding("failed", root, root.cause, origin=Origin(rank=rank))
+    return find_exit(finding, case(timeline(reports=reports)))
 
 
 def work(state: str, exit: str | None, id: str = "0") -> Step:
@@ -46,40 +41,38 @@ def test_causes_that_an_exit_alone_establishes() -> None:
 def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     agent, table = report(7, 3, witness="srun"), report(1, 3, witness="table", kind="table")
     sent, own = report("Terminated", 3, witness="table", kind="table"), report(1, 3, witness="srun")
-    root = incident("python-error", rank=3)
-    assert found(failed(root, 3), agent, table).exit == table.exit
-    assert found(failed(root, 3), sent, own).exit == own.exit
-    assert found(failed(root, 3), agent, report("Killed", 4)).exit_how == (reason("witness", witness="srun"),)
+    assert found(ROOT, agent, table).exit == table.exit
+    assert found(ROOT, sent, own).exit == own.exit
+    assert found(ROOT, agent, report("Killed", 4)).exit_how == (reason("witness", witness="srun"),)
 
 
 def test_one_signal_by_its_name_and_by_its_code_is_no_difference() -> None:
     best, other = report(137, 3, kind="table", witness="table"), report("Killed", 3)
-    assert found(failed(incident("killed", rank=3), 3), best, other).reasons == ()
-    two = found(failed(incident("killed", rank=3), 3), best, report(1, 3))
+    assert found(incident("killed", rank=3), best, other).reasons == ()
+    two = found(incident("killed", rank=3), best, report(1, 3))
     assert [why.code for why in two.reasons] == ["witnesses-differ"]
-    codes = found(failed(incident("python-error", rank=3), 3), report(1, 3, witness="a"), report(2, 3, witness="b"))
+    codes = found(ROOT, report(1, 3, witness="a"), report(2, 3, witness="b"))
     assert [why.code for why in codes.reasons] == ["witnesses-differ"]
 
 
 def test_without_a_report_of_the_rank_one_that_fits_the_root_is_taken() -> None:
-    root = incident("python-error", rank=3)
-    alike = found(failed(root, 3), report("Terminated", 1), report(1, 5, witness="srun"), report(1, 6, witness="b"))
+    alike = found(ROOT, report("Terminated", 1), report(1, 5, witness="srun"), report(1, 6, witness="b"))
     assert (alike.exit, alike.exit_how) == (from_code(1), (reason("witness", witness="srun"),))
-    several = found(failed(root, 3), report(1, 5), report(4, 6))
+    several = found(ROOT, report(1, 5), report(4, 6))
     assert (several.exit, several.exit_how) == (from_code(1), (reason("witness-of-several", witness="srun"),))
 
 
 def test_an_ending_that_does_not_fit_is_taken_unless_a_launcher_or_slurm_made_it() -> None:
     root = incident("cuda-error", rank=3)
-    got = found(failed(root, 3), report("Terminated", 1), report("Killed", 2), report("Aborted", 4, witness="mpirun"))
+    got = found(root, report("Terminated", 1), report("Killed", 2), report("Aborted", 4, witness="mpirun"))
     assert (got.exit, got.exit_how) == (from_signal("SIGABRT"), (reason("witness", witness="mpirun"),))
-    assert found(failed(root, 3), report("Terminated", 1), report("Killed", 2)).exit is None
-    assert found(failed(incident("time-limit"), 3), report("Aborted", 4)).exit is None
+    assert found(root, report("Terminated", 1), report("Killed", 2)).exit is None
+    assert found(incident("time-limit"), report("Aborted", 4)).exit is None
 
 
 def test_a_signal_that_a_crash_handler_caught_is_the_exit() -> None:
     crash = event("segfault", at=5, caught=from_signal("SIGSEGV"))
-    got = found(failed(Incident(event("segfault"), (event("segfault"), crash))))
+    got = found(Incident(event("segfault"), (event("segfault"), crash)), rank=None)
     assert (got.exit, got.exit_how) == (from_signal("SIGSEGV"), (reason("crash-handler"),))
 
 
@@ -107,21 +100,16 @@ def test_endings_that_fit_a_cause(cause: str, ended: int | str, fits: bool) -> N
     ("code", "means"), [(2, "not-found"), (13, "not-executable"), (127, "not-found"), (5, "other")]
 )
 def test_sruns_errno_of_a_program_that_could_not_be_started(code: int, means: str) -> None:
-    got = found(failed(incident("command-not-found", report=report(code, 0)), 0), report(code, 0))
+    got = found(incident("command-not-found", report=report(code, 0)), report(code, 0), rank=0)
     assert got.exit == ProcessExit(code, None, means)  # type: ignore[arg-type]
-
-
-# ── Slurm's record ──
 
 
 def test_the_worst_exit_is_the_last_failed_steps_then_the_scripts_then_the_jobs() -> None:
     two = (work("FAILED", "3:0"), work("FAILED", "4:0", "1"), work("COMPLETED", "0:0", "2"))
     batch = work("FAILED", "9:0", "batch")
     assert worst_exit(JobRecord("1", steps=(*two, batch), exit_status=5)) == from_code(4)
-    assert worst_exit(JobRecord("1", steps=(work("FAILED", "0:0"), work("FAILED", None)), exit_status=5)) == from_code(
-        5
-    )
-    job = JobRecord("1", exit_status=0, exit=from_code(0), derived=from_code(6))
-    assert worst_exit(job) == from_code(6)
+    unnamed = (work("FAILED", "0:0"), work("FAILED", None))
+    assert worst_exit(JobRecord("1", steps=unnamed, exit_status=5)) == from_code(5)
+    assert worst_exit(JobRecord("1", exit_status=0, exit=from_code(0), derived=from_code(6))) == from_code(6)
     assert worst_exit(JobRecord("1", exit=from_code(7), derived=from_code(6))) == from_code(7)
     assert worst_exit(JobRecord("1", exit=from_code(0))) is None

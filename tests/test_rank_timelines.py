@@ -64,8 +64,6 @@ def marks(rank_timelines: RankTimelines, rank: int, kind: str) -> list[Mark]:
     return [mark for mark in rank_timeline(rank_timelines, rank).marks if mark.kind == kind]
 
 
-# ── a collective that timed out ──
-
 SILENT_3 = [
     *steps(8, 4),
     *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in range(8) if rank != 3),
@@ -178,9 +176,6 @@ def test_every_failure_is_marked_with_the_rank_of_the_verdict(case: Case) -> Non
     assert rank is None or any(rank in one.ranks for one in marked)
 
 
-# ── the axis ──
-
-
 def test_a_run_of_hours_is_shown_from_the_last_steps_on() -> None:
     rank_timelines = timelines_of(
         *(line.replace(" 02:", f" {hour:02d}:") for hour in range(2, 9) for line in steps(2, 59)),
@@ -217,9 +212,6 @@ def test_clocks_that_are_apart_are_shown_as_one(tmp_path: Path) -> None:
     rank_timelines = diagnose(sorted(tmp_path.iterdir())).rank_timelines
     assert turn(rank_timelines, 1, "failed") == "40:30"
     assert turn(rank_timelines, 0, "waiting") == "40:20"
-
-
-# ── safe and small ──
 
 
 def test_lines_are_masked_and_hosts_renamed() -> None:

@@ -24,13 +24,8 @@ def test_the_finding_holds_the_root_and_all_others_apart() -> None:
     twin = incident("cuda-oom", 5, 11.0, 400)
     rival = incident("file-not-found", 1, 12.0, 500)
     victim = incident("peer-lost", 2, 15.0, 600)
-    found = chosen(root, twin, rival, victim)
-    assert found == failed(
-        root, rule="cuda-oom/test", same=(twin,), rivals=(rival,), cascade=(rival, victim), reasons=()
-    )
-
-
-def test_without_incidents_the_exit_is_all_there_is() -> None:
+    found = failed(root, rule="cuda-oom/test", same=(twin,), rivals=(rival,), cascade=(rival, victim), reasons=())
+    assert chosen(root, twin, rival, victim) == found
     assert chosen() == failed(None, cause="exit-code")
 
 
@@ -56,11 +51,7 @@ BOUND = incident("peer-lost", 2, 5.0, 2, bound=True)
         # of two that explain each other the earlier one does
         (incident("exit-code", 2, 10.5, 2, role="root"), incident("sigterm", 3, 10.0, 1, role="root"), ["sigterm"]),
         # an error clearly after Slurm's end does not explain it
-        (
-            incident("file-not-found", 3, 15.0, 20),
-            incident("time-limit", 0, 10.0, 10),
-            ["file-not-found", "time-limit"],
-        ),
+        (incident("disk-full", 3, 15.0, 20), incident("time-limit", 0, 10.0, 10), ["disk-full", "time-limit"]),
         # a lower bound shows no early time
         (incident("cuda-oom", 3, 10.0, 1), BOUND, ["cuda-oom"]),
         (incident("cuda-oom", 3, 10.0, 3), BOUND, ["cuda-oom", "peer-lost"]),
@@ -80,8 +71,7 @@ def test_what_one_incident_explains_of_another(one: Incident, other: Incident, c
     ],
 )
 def test_without_stamps_the_file_orders_roots(other: Incident, explained: bool) -> None:
-    found = left(incident("cuda-oom", 3, None, 10), other, order="file")
-    assert found == (["cuda-oom"] if explained else ["cuda-oom", "killed"])
+    assert ("killed" in left(incident("cuda-oom", 3, None, 10), other, order="file")) is not explained
 
 
 @pytest.mark.parametrize(
@@ -101,15 +91,12 @@ def test_what_failed_before_slurm_ended_the_job_explains_the_end(
 ) -> None:
     end = incident("time-limit", None, None, 10, role="cascade")
     found = left(incident("file-not-found", 3, None, at, role=role, **more), end, order="file")
-    assert found == (["file-not-found"] if explains else ["file-not-found", "time-limit"])
+    assert found == ["file-not-found", "time-limit"][: 1 if explains else 2]
 
 
 def test_where_each_is_explained_none_is_left_out() -> None:
     first, second = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)
     assert unexplained([second], [first], case(timeline([first, second]))) == [second]
-
-
-# ── tiers ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_root_stands_before_what_may_be_either_and_before_symptoms() -> None:
@@ -152,47 +139,34 @@ def test_a_cancelled_step_after_an_exit_only_follows() -> None:
     assert chosen(cancelled(1), victim, order="file").root == victim
 
 
-# ── errors of ranks that had given up waiting ────────────────────────────────────────────────
-
-
 def test_an_error_after_the_ranks_own_timeout_is_a_consequence() -> None:
     wait = incident("collective-timeout", 3, 10.0, 1)
     late, other = incident("cuda-oom", 3, 15.0, 2), incident("cuda-oom", 4, 15.0, 3)
     found = chosen(wait, late)
     assert (found.root, values(found.reasons, "after-own-wait")) == (wait, {"causes": ("cuda-oom",)})
+    assert chosen(wait, incident("collective-timeout", 3, 15.0, 2, role="root")).reasons == (), "one of its own cause"
     assert chosen(wait, other).root == other
-    assert (
-        chosen(incident("collective-timeout", None, 10.0, 1), incident("cuda-oom", None, 15.0, 2)).cause == "cuda-oom"
-    )
+    unlabelled = incident("collective-timeout", None, 10.0, 1), incident("cuda-oom", None, 15.0, 2)
+    assert chosen(*unlabelled).cause == "cuda-oom"
 
 
 def test_an_error_before_the_ranks_own_timeout_is_a_root() -> None:
     error = incident("cuda-oom", 3, 15.0, 1)
     assert chosen(error, incident("collective-timeout", 3, 20.0, 2)).root == error
-    in_time = chosen(incident("cuda-oom", 3, 15.0, 5, source=1), incident("collective-timeout", 3, 14.0, 2))
-    assert in_time.cause == "cuda-oom"
-    late = chosen(incident("cuda-oom", 3, 15.5, 5, source=1), incident("collective-timeout", 3, 14.0, 2))
-    assert late.cause == "collective-timeout"
+    for at, cause in ((15.0, "cuda-oom"), (15.5, "collective-timeout")):
+        error = incident("cuda-oom", 3, at, 5, source=1)
+        assert chosen(error, incident("collective-timeout", 3, 14.0, 2)).cause == cause
 
 
 def test_a_ranks_first_timeout_counts() -> None:
     first, second = incident("collective-timeout", 3, 10.0, 1), incident("collective-timeout", 3, 30.0, 9)
     error = incident("cuda-oom", 3, 20.0, 5)
-    assert chosen(first, second, error).root == first
-    assert chosen(second, first, error).root == first
+    assert chosen(first, second, error).root == chosen(second, first, error).root == first
 
 
 @pytest.mark.parametrize("cause", ["time-limit", "node-failure", "hang"])
 def test_what_the_system_does_may_come_late(cause: str) -> None:
     assert chosen(incident("collective-timeout", 3, 10.0, 1), incident(cause, 3, 15.0, 2, role="root")).cause == cause
-
-
-def test_consequences_of_the_roots_own_cause_are_not_told() -> None:
-    wait, error = incident("collective-timeout", 3, 10.0, 1), incident("collective-timeout", 3, 15.0, 2, role="root")
-    assert chosen(wait, error).reasons == ()
-
-
-# ── the last hint ────────────────────────────────────────────────────────────────────────────
 
 
 def hinted(*hints: object, root: Incident | None) -> Finding:
@@ -223,28 +197,19 @@ def test_a_hint_without_a_label_is_of_the_rank_and_node_that_the_report_names() 
 
 
 def test_without_any_incident_a_hint_names_the_root() -> None:
-    found = hinted(event("storage-io", None, 5.0, 100, role="hint"), root=None)
+    hint, labelled = event("storage-io", None, 5.0, 100, role="hint"), event("storage-io", 4, 5.0, 100, role="hint")
+    found = hinted(hint, root=None)
     assert found.root is not None
     assert (found.cause, found.root.report) == ("storage-io", None)
-    assert hinted(event("storage-io", 4, 5.0, 100, role="hint"), root=None).root is None
-    assert (
-        hinted(event("storage-io", 4, 5.0, 100, role="hint"), root=incident("peer-lost", 4, 6.0, 9)).cause
-        == "peer-lost"
-    )
-
-
-# ── of several, the first ────────────────────────────────────────────────────────────────────
+    assert hinted(labelled, root=None).root is None
+    assert hinted(labelled, root=incident("peer-lost", 4, 6.0, 9)).cause == "peer-lost"
 
 
 def test_a_generic_cause_gives_way_within_a_tick() -> None:
     generic = incident("python-error", 1, 10.0, 1)
     assert chosen(generic, incident("file-not-found", 2, 10.9, 2)).cause == "file-not-found"
     assert chosen(generic, incident("file-not-found", 2, 11.1, 2)).cause == "python-error"
-
-
-def test_without_stamps_the_first_in_the_file_is_the_root() -> None:
-    found = chosen(incident("python-error", 1, None, 1), incident("file-not-found", 2, None, 2), order="file")
-    assert found.cause == "python-error"
+    assert chosen(generic, incident("file-not-found", 2, 10.0, 2), order="file").cause == "python-error"
 
 
 def test_an_exit_that_its_witness_calls_first_is_first() -> None:

@@ -148,8 +148,6 @@ def test_bars_joined_by_carriage_returns_have_not_lost_their_line_ends() -> None
     assert diagnose(bars + "\n").coverage.notes == ()
 
 
-# ── whatever logger prints them ──
-
 ENDED = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T12:16:22 DUE TO TIME LIMIT ***\n"
 FORMS = {
     "kempnerforge": "[rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04 | mem=61.2/80GB | step_time=2.71s",

@@ -66,9 +66,6 @@ def test_a_broken_pipe_ends_quietly(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
-# ── the copy of what can be read once ──
-
-
 def test_a_full_folder_for_temporary_files_is_told(tmp_path: Path) -> None:
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, resource.RLIM_INFINITY))

@@ -29,9 +29,6 @@ def confidence(*log: str) -> str | None:
     return diagnose("".join(log)).cause.confidence
 
 
-# ── by what the same writer prints below it ──
-
-
 def stamped(text: str, minute: int) -> str:
     return f"2026-03-01 {10 + minute // 60:02}:{minute % 60:02}:11,204 - demo - INFO - {text}"
 
@@ -131,8 +128,6 @@ def test_one_ranks_goodbye_is_none_of_anothers() -> None:
     assert cause_of("[rank0]: step 1/10 loss 2.0\n", oom, "[rank0]: All done\n") == "cuda-oom"
 
 
-# ── by who printed it ──
-
 STAMP = "2026-11-02 10:00:0{} - {} - "
 
 
@@ -185,8 +180,6 @@ def test_words_around_a_real_error_do_not_excuse_it(above: str, below: str) -> N
     assert cause_of(PLAIN, above, OOM, below) == "cuda-oom"
 
 
-# ── by a batch script that went on ──
-
 WORK = "".join(f"graph {n}/40 read, {n * 12} nodes\n" for n in range(1, 9))
 BANNER = "==========\nJob finished at 10:00\nThu Nov 12 10:00:00 CET 2026\nreal\t0m1.0s\nuser\t0m0.5s\nsys\t0m0.1s\nState: RUNNING\n"
 GIT = "git@git.example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.\n"
@@ -234,9 +227,6 @@ def test_a_shells_line_is_outlived_by_the_ranks_work() -> None:
     shell = f"{SHELL}python: command not found\n"
     assert cause_of(shell, steps, raised(label="2: "), FAILED) == "python-error"
     assert cause_of(shell, raised(label="2: "), FAILED) == "command-not-found"
-
-
-# ── by what else ended, and the status ──
 
 
 def test_of_an_error_of_a_task_that_slurm_does_not_name_nobody_is_sure() -> None:
