@@ -4,15 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from builders import raised
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, NamedCause, Remedy
 from slurmdoctor.report.text_report import render_text
+from slurmdoctor.search.tally import LineGroup, Tally
 from slurmdoctor.slurm.jobinfo import rows
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free."
 MISMATCH = (
     "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
 )
+LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.32]:51559."
 NO_ID = (
     "[rank{0}]: torch.distributed.DistBackendError: [{0}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
     "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: //worker/attempt_0/0"
@@ -26,6 +29,13 @@ OTHER_WORDS = [
     "the optimizer state was sharded", "evaluation begins with the dev set", "gradients are being reduced",
     "a scheduler was chosen for warmup", "the cache was warmed by readers", "the sampler was seeded again",
 ]  # fmt: skip
+
+UNLABELLED = "[E ProcessGroupNCCL.cpp:475] [Rank {}] " + GATHER[GATHER.index("Watchdog") :].replace(
+    "NumelOut=50", "NumelOut=40"
+)
+STEP_ENDED = "slurmstepd: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T10:00:05 ***"
+AGENT = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 1 (pid: 519) of binary: /usr/bin/python"
+SPAWNED = "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 0 terminated with the following error:"
 
 
 def judged(*lines: str) -> Diagnosis:
@@ -87,9 +97,8 @@ def test_a_banner_of_two_processes_above_an_error_is_no_new_start_below_it() -> 
 
 
 def test_a_bare_clock_above_a_later_stamp_does_not_turn_time_back() -> None:
-    lost = "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.32]:51559."
     clocks = ("Fri Nov 27 09:58:00 UTC 2026", "Fri Nov 27 10:00:00 UTC 2026")
-    found = judged(*clocks, f"[rank0]: [2026-11-27 10:30:00] {OOM}", lost)
+    found = judged(*clocks, f"[rank0]: [2026-11-27 10:30:00] {OOM}", f"[rank1]: {LOST}")
     assert [(item.cause, item.delay) for item in found.cascade] == [("peer-lost", 0.0)]
 
 
@@ -112,3 +121,57 @@ def test_what_a_check_names_is_kept_where_the_fix_names_less() -> None:
         verify=("Run `nvidia-smi -q -d ECC` on the node.",),
     )
     assert "nvidia-smi -q -d ECC" in render_text(found, width=100, colour=False)
+
+
+VERDICTS = {
+    "srun ends a step since a task failed: that it had printed more is no survival": (
+        [raised(label="[rank0]: "), *(f"[rank0]: {line}" for line in OTHER_WORDS), STEP_ENDED, f"[rank1]: {MISMATCH}"],
+        ("failed", "python-error", 0),
+    ),
+    "what a logger tells at a log's end may have been dealt with": (
+        ["[2026-11-20 10:00:00] starting", "[2026-11-20 10:00:09] ValueError: bad shape 3"],
+        ("unknown", None, None),
+    ),
+    "a spawned child's number is no local rank where the line has one": (
+        [f"[default2]:{line}" for line in f"{SPAWNED}\n{raised()}".splitlines()],
+        ("failed", "python-error", 2),
+    ),
+    "a group as large as the job is the job": (
+        ["world size: 4", *(UNLABELLED.format(rank) for rank in (0, 1, 3))],
+        ("failed", "collective-timeout", 2),
+    ),
+    "a process prints what it caught and, later, what it died of": (
+        [
+            "[default1]:2026-11-20 10:00:00,000 INFO epoch 0",
+            raised("OSError: [Errno 28] No space left on device", "[default1]:"),
+            "[default1]:2026-11-20 10:05:00,000 INFO epoch 1",
+            raised(OOM, "[default1]:"),
+            AGENT,
+        ],
+        ("failed", "disk-full", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("why", VERDICTS)
+def test_the_verdict_on_a_log(why: str) -> None:
+    lines, told = VERDICTS[why]
+    found = judged(*lines)
+    assert (found.verdict, found.cause.id, found.first_failure.rank) == told
+
+
+def test_what_follows_by_a_clock_that_is_behind_came_at_no_time_before() -> None:
+    found = judged(f"[rank1]: [2026-11-27 10:29:59] {LOST}", f"[rank0]: [2026-11-27 10:30:00] {OOM}")
+    assert [(item.cause, item.delay) for item in found.cascade] == [("peer-lost", None)]
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_lines_are_counted_alike_wherever_their_log_is_cut(cut: int) -> None:
+    lines = zip("010011200210", (0, 1, 2, 9, 10, 11, 30, 31, 32, 33, 34, 50), strict=True)
+    tallies = [Tally(2, shift=1) for _ in range(3)]
+    for at, (label, place) in enumerate(lines):
+        tallies[0].add(label.encode(), place)
+        tallies[1 if at < cut else 2].add(label.encode(), place)
+    whole, first, then = (LineGroup((), 2, *tally.packed()) for tally in tallies)
+    first.join(then)
+    assert (first.labels, first.burst, first.stretch) == (whole.labels, whole.burst, whole.stretch)

@@ -106,6 +106,17 @@ def test_one_saved_file_may_hold_all_that_slurm_says() -> None:
         assert (one.state, one.reason, one.exit) == (apart.state, apart.reason, apart.exit)
 
 
+@pytest.mark.parametrize("now", ["RUNNING", "PENDING", "COMPLETING", "FAILED", "COMPLETED"])
+def test_of_a_job_that_runs_again_sacct_tells_an_earlier_end(now: str) -> None:
+    told = record(scontrol(now), STEPS.format(job="NODE_FAIL", exit="0:0", step="CANCELLED", code="0:15"))
+    assert told.state == ("NODE_FAIL" if now == "COMPLETED" else now)
+
+
+def test_a_node_of_another_job_is_no_bad_node_of_this_one() -> None:
+    nodes = "".join(f"NodeName=gpu{n:02d} State=DOWN\n" for n in (8, 9))
+    assert record(scontrol(), nodes).bad_nodes.keys() == {"gpu08"}
+
+
 def test_sacct_with_bars() -> None:
     text = "JobID|State|ExitCode|UID|NodeList\n7_3|CANCELLED by 4001|0:0|4001|gpu07\n7_3.0|CANCELLED|0:15||gpu07\n"
     job = record(text, job="7_3")

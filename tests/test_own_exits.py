@@ -21,10 +21,10 @@ from slurmdoctor.model import (
 ROOT = incident("python-error", rank=3)
 
 
-def found(root: Incident, *reports: ExitReport, rank: int | None = 3) -> Finding:
+def found(root: Incident, *reports: ExitReport, rank: int | None = 3, record: JobRecord | None = None) -> Finding:
     """The finding with its exit, of the root's rank."""
     finding = Finding("failed", root, root.cause, origin=Origin(rank=rank))
-    return find_exit(finding, case(timeline(reports=reports)))
+    return find_exit(finding, case(timeline(reports=reports), record=record))
 
 
 def work(state: str, exit: str | None, id: str = "0") -> Step:
@@ -113,3 +113,9 @@ def test_the_worst_exit_is_the_last_failed_steps_then_the_scripts_then_the_jobs(
     assert worst_exit(JobRecord("1", exit_status=0, exit=from_code(0), derived=from_code(6))) == from_code(6)
     assert worst_exit(JobRecord("1", exit=from_code(7), derived=from_code(6))) == from_code(7)
     assert worst_exit(JobRecord("1", exit=from_code(0))) is None
+
+
+@pytest.mark.parametrize(("own", "hidden"), [(1, True), (143, False)])
+def test_slurms_record_hides_an_exit_that_is_not_its_own(own: int, hidden: bool) -> None:
+    got = found(ROOT, report(own, 3), record=JobRecord("1", exit=from_sacct("0:15")))
+    assert ("record-hides-exit" in [why.code for why in got.reasons]) is hidden

@@ -21,6 +21,7 @@ WORK: list[tuple[str, str | None]] = [
     *((BAR.format(what, "29:55") + end + WAITED, "preparing") for end in ("", "\r", "\n", " ")
       for what in ("Running tokenizer on dataset", "Map (num_proc=8)", "Generating train split")),
     (BAR.format("Fetching 9 files", "29:55") + WAITED, "fetching"),
+    (BAR.format("Map", "29:55") + "\n" + WAITED + "step 1/9 loss 3.1 9 ms\n", "preparing"),
     (SAVING.format(28) + STAMPED, "saving"),
     (COMPLETE + WAITED + "srun: error: gpu01: tasks 0-1: Aborted (core dumped)\n", "finished"),
     # too short; training; steps followed; just begun; no time

@@ -62,8 +62,6 @@ def live_events(case: Case) -> tuple[list[Event], int]:
         live = [e for e in live if not e.outlived]
         if not unresolved:
             return live, 0
-    elif not case.exit_status and not unresolved and not any(e.role == "cascade" for e in live):
-        live = [e for e in live if e.outlived != "likely"]
     if any(e.role in TELLING for e in live):
         return live, len(case.events) - len(live)
     if case.exit_status or unresolved:  # it did fail: other ranks may have gone on to the end

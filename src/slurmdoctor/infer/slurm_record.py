@@ -135,7 +135,7 @@ def _completed(finding: Finding, job: JobRecord, case: Case) -> Finding:
         return _state_speaks(because(_without_success(finding), said), last.state, last, job, case)
     step_failed = last.failed if last else job.derived is not None and job.derived.exit_class != "ok"
     if finding.verdict == "failed":
-        if not step_failed and not job.running_children and _only_symptoms(finding):
+        if not step_failed and _only_symptoms(finding):
             return _acquitted(finding, _completed_reason("no-root", last, job))
         return because(finding, _completed_reason("status-hides", last, job))
     if step_failed and case.timeline.finished is None:

@@ -82,7 +82,7 @@ class Line(Frozen):
         return Hit(self.source, self.offset, self.text, self.raw)
 
 
-Outlived = Literal["", "maybe", "perhaps", "likely", "shortly", "long"]
+Outlived = Literal["", "maybe", "perhaps", "shortly", "long"]
 
 
 class Event(Frozen):
@@ -115,7 +115,7 @@ class Event(Frozen):
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
     outlived: Outlived = ""
     """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else. Maybe: it
-    said something more; perhaps: it spoke on, or told results; likely: the job had survived the same several times."""
+    said something more; perhaps: it spoke on, or told results."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     warned: bool = False

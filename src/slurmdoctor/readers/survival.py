@@ -210,8 +210,8 @@ class _After:
 
     def made_steps(self, event: Event) -> bool:
         """Whether the event's rank, or the whole job, made a step after it."""
-        steps, unstamped = self._steps.get(event.hit.source, ()), event.origin.time is None and not event.label
-        from_buffer = self._held_back(event) and unstamped and _came_at_once(steps, event)
+        steps = self._steps.get(event.hit.source, ())
+        from_buffer = self._held_back(event) and _came_at_once(steps, event)
         return not from_buffer and made_steps(event, steps)
 
     def _held_back(self, event: Event) -> bool:

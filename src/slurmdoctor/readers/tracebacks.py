@@ -279,7 +279,7 @@ class _Joiner:
         group, trace = self._group_of(trace)
         again = where in self.exceptions
         self.exceptions.add(where)
-        if trace.harmless or (trace.in_thread and again):
+        if trace.harmless:
             self._events.drop(where)
             return
         if trace.of_helper and not again:
