@@ -12,7 +12,6 @@ from slurmdoctor.model import (
     Event,
     ExitReport,
     Finding,
-    Hit,
     Incident,
     Line,
     Observations,
@@ -43,7 +42,7 @@ def event(
     origin = Origin(rank, more.pop("local_rank", None), node, time, dated=time is not None)
     text = f"{cause} at {at}"
     rule = more.pop("rule", f"{cause}/test")
-    return Event(cause, cast("Role", role or own), rule, origin, Hit(source, at, text, text), at, **more)
+    return Event(cause, cast("Role", role or own), rule, origin, line(text, at, source, origin), at, **more)
 
 
 def incident(cause: str, *given: Any, report: ExitReport | None = None, **more: Any) -> Incident:

@@ -29,7 +29,7 @@ def _last(text: str, traits: SourceFormat) -> tuple[Excerpts, Line]:
 
 def _time_of_last(text: str, traits: SourceFormat = LABELLED) -> str | None:
     lines, last = _last(text, traits)
-    above = lines.stamped_before(last.hit, last.label)
+    above = lines.stamped_before(last, last.label)
     return None if above is None else above.raw
 
 
@@ -102,7 +102,7 @@ def test_the_lines_above_come_nearest_first_and_whole(ends: str) -> None:
 def test_the_first_line_has_none_above() -> None:
     lines, last = _last("1: KeyError: 'x'\n", LABELLED)
     assert list(lines.before(last)) == []
-    assert lines.stamped_before(last.hit, last.label) is None
+    assert lines.stamped_before(last, last.label) is None
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def _compiled(pattern: str | bytes, flags: int = 0, library: str | None = None) 
 
 
 def _asker(made: Any, way: str) -> Callable[[str, float], object]:
-    def ask(line: str, seconds: float) -> object:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # processor time: a busy machine makes no pattern slow
+    def ask(line: str, timeout: float) -> object:
+        signal.setitimer(signal.ITIMER_VIRTUAL, timeout)  # processor time: a busy machine makes no pattern slow
         try:
             return getattr(made, way)(line.encode("latin-1", "replace") if isinstance(made.pattern, bytes) else line)
         finally:

@@ -4,7 +4,7 @@ import pytest
 
 from builders import case, event, incident, report, timeline
 from slurmdoctor.infer.outcome import silent_exits
-from slurmdoctor.model import NOT_STOPPED, TASK_FAILED, Event, ExitReport, Hit, Incident, Observations, Origin, RankMap
+from slurmdoctor.model import NOT_STOPPED, TASK_FAILED, Event, ExitReport, Incident, Observations, Origin, RankMap
 
 
 def found(*reports: ExitReport, beside: tuple[Incident, ...] = (), rank_map: RankMap | None = None) -> list[Incident]:
@@ -43,8 +43,7 @@ def test_an_incident_has_all_that_the_report_tells() -> None:
     )  # fmt: skip
     (one,) = found(own)
     origin = Origin(rank=3, local_rank=1, node="gpu01", pid=55, time=9.0)
-    hit = Hit(1, 70, "ended: 1", "ended: 1")
-    main = Event("exit-code", "cascade", "exit-code/torchelastic", origin, hit, 70, "task", {"tasks": "3"})
+    main = Event("exit-code", "cascade", "exit-code/torchelastic", origin, own.line, 70, "task", {"tasks": "3"})
     assert one == Incident(main, (main,), own)
 
 

@@ -90,7 +90,7 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
 
 
 def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:
-    return Event(cause, "hint", rule, line.origin, line.hit, order)
+    return Event(cause, "hint", rule, line.origin, line, order)
 
 
 # ── where each rank stands ───────────────────────────────────────────────────────────────────

@@ -16,7 +16,6 @@ from slurmdoctor.infer.slurm_record import state_of, warning_came
 from slurmdoctor.infer.waiting_ranks import world_size
 from slurmdoctor.model import (
     EXIT_CODE,
-    GPU_MEMORY,
     HANG,
     LIMITS,
     Finding,
@@ -27,6 +26,7 @@ from slurmdoctor.model import (
     ScriptEvidence,
     SignalHit,
     Timeline,
+    facts_of,
     format_time,
     number,
     plain,
@@ -106,16 +106,7 @@ def _known(**facts: Any) -> dict[str, Any]:
 
 
 def _of_the_log(case: Case, world: int | None) -> dict[str, Any]:
-    """The first line that tells a fact counts: what is printed later may be a child's or a default."""
-    facts: dict[str, Any] = {}
-    for mark in case.observed.signals:
-        name = mark.signal.id.partition("/")[0]
-        if mark.signal.kind != "fact" or name == GPU_MEMORY:
-            continue
-        if mark.signal.value is not None:
-            facts.setdefault(name, mark.signal.value)
-        for key, value in mark.captures.items():
-            facts.setdefault(name if key == "value" else key, plain(value))
+    facts = facts_of(case.observed.signals)
     node_of, steps = case.rank_map.node_of, case.timeline.progress
     facts["world_size"] = world
     if not isinstance(facts.get("nodes"), int):

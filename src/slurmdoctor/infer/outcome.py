@@ -187,7 +187,7 @@ def _incident(
         role,
         rule,
         resolved,
-        report.line.hit,
+        report.line,
         report.order,
         report.rank_basis or basis,
         captures={"tasks": ranges(report.ranks)} if report.ranks else {},

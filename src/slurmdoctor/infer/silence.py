@@ -281,7 +281,7 @@ def _fallen(root: Incident, case: Case) -> tuple[str, ...]:
     if "blames-node" not in case.causes[root.cause].traits:
         return ()
     sockets = {e.origin.node for e in case.events if e.rule == SOCKET_FALLBACK}
-    ib = {mark.line.origin.node for mark in case.observed.signals if mark.signal.id.partition("/")[0] == _IB}
+    ib = {mark.line.origin.node for mark in case.observed.signals if mark.signal.name == _IB}
     known = sockets | ib | set(case.rank_map.node_of.values())
     if None in sockets or not sockets or not ib - sockets - {None} or 2 * len(sockets) > len(known - {None}):
         return ()

@@ -86,7 +86,7 @@ HINTS = {
     "id": "<cause>/<short name>; of a fragment small letters joined by `_`",
     "cause": "the file's name: small letters joined by hyphens, such as cuda-oom, or site/my-cause",
     "source": "the program that prints it, since which version, which file",
-    "literals": "rare text that every such line holds, in a list: ['...']",
+    "literals": "long, rare text that every such line holds, in a list: ['...']",
     "regex": "the pattern, searched in the line without its labels",
     "examples": "{match: ['...'], no_match: ['...']}",
     "match": "a line as the program prints it, in a list: ['...']",
@@ -124,19 +124,6 @@ def typed(kept: Any) -> Reader:
                 mend = did_you_mean(str(found), known, f"write one of {', '.join(known)}")
             mistakes.add(place(node), f"`{name}`: {error}", mend)
             return None
-
-    return read
-
-
-def literal(shortest: int) -> Reader:
-    def read(node: Node, name: str, mistakes: Mistakes) -> Any:
-        found = typed(Line)(node, name, mistakes)
-        size = len((found or "").encode())
-        if found and size < shortest:
-            mend = f"take a longer, rarer text: at least {shortest} bytes"
-            mistakes.add(place(node), f"the literal `{found}` has {size} byte{'s' * (size != 1)}", mend)
-            return None
-        return found
 
     return read
 
@@ -376,7 +363,7 @@ def _reader(kept: Any) -> Reader:
 
 def _keys(made: type[Struct], *without: str, optional: str = "", literals: int = 4, **own: Reader) -> dict[str, Field]:
     """The fields of a type as keys of a file, but for those that no file gives; `match` and `no_match` are its `examples`."""
-    own["literals"] = list_of(literal(literals))
+    own["literals"] = list_of(typed(Annotated[Line, Meta(min_length=literals)]))
     kept = [one for one in fields(made) if one.name not in (*without, "of_site")]
     has_examples = any(one.name == "match" for one in kept)
     keys: dict[str, Field] = {}

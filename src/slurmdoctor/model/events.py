@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
-from slurmdoctor.model.notation import ProcessExit, number
+from slurmdoctor.model.notation import ProcessExit, plain
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 
 
@@ -41,22 +41,6 @@ class Origin(Frozen):
     pid: int | None = None
 
 
-class Hit(Frozen):
-    """One line of one source that a rule or a reader took."""
-
-    source: int
-    offset: int
-    text: str
-    """The line without labels, colour and line end."""
-    raw: str
-    """The line as printed, without its line end."""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Where the line stands; its number is looked up for the few lines that are shown."""
-        return self.source, self.offset
-
-
 class Line(Frozen):
     """One line, taken apart."""
 
@@ -65,7 +49,9 @@ class Line(Frozen):
     end: int
     """Offset of the byte after its line end."""
     raw: str
+    """As printed, without its line end."""
     text: str
+    """Without labels, colour and line end."""
     origin: Origin
     label: bytes
     order: int = 0
@@ -73,13 +59,8 @@ class Line(Frozen):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where the line stands: its source and its offset there."""
+        """Where the line stands: its source and its offset there. Its number is looked up for the few lines that are shown."""
         return self.source, self.offset
-
-    @property
-    def hit(self) -> Hit:
-        """The line as a hit."""
-        return Hit(self.source, self.offset, self.text, self.raw)
 
 
 Outlived = Literal["", "maybe", "perhaps", "shortly", "long"]
@@ -92,7 +73,8 @@ class Event(Frozen):
     role: Role
     rule: str
     origin: Origin
-    hit: Hit
+    hit: Line
+    """The line that a rule or a reader took."""
     order: int
     """Position in the whole job's text, over all sources; comparable between events."""
     rank_basis: RankBasis | None = None
@@ -253,6 +235,19 @@ class Progress(Frozen):
 
 GPU_MEMORY = "gpu_memory"
 """The fact (rules/facts.yaml) whose lines are readings, not names of their own."""
+
+
+def facts_of(signals: Iterable[SignalHit]) -> dict[str, Any]:
+    """The facts of the log by name. The first line that tells one counts: what is printed later may be a child's or a default."""
+    facts: dict[str, Any] = {}
+    for hit in signals:
+        name = hit.signal.name
+        if hit.signal.kind == "fact" and name != GPU_MEMORY:
+            if hit.signal.value is not None:
+                facts.setdefault(name, hit.signal.value)
+            for key, value in hit.captures.items():
+                facts.setdefault(name if key == "value" else key, plain(value))
+    return facts
 
 
 class MemoryReading(Frozen):
@@ -550,21 +545,14 @@ class Observations(Frozen):
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The facts that are numbers; of each the first line that tells it counts."""
-        found: dict[str, int] = {}
-        for mark in self.signals:
-            if mark.signal.kind == "fact":
-                name = mark.signal.id.partition("/")[0]
-                for key, value in mark.captures.items():
-                    if value.isdecimal():
-                        found.setdefault(name if key == "value" else key, number(value))
-        return found
+        """The facts of the log that are numbers."""
+        return {name: value for name, value in facts_of(self.signals).items() if isinstance(value, int)}
 
     @property
     def started_by(self) -> str | None:
         """What started the ranks, as far as the log shows: the first fact `launcher`, else who reported an exit."""
-        told = (mark.signal.value for mark in self.signals if mark.signal.id.partition("/")[0] == "launcher")
-        return next((one for one in told if one), self.launcher)
+        named: str | None = facts_of(self.signals).get("launcher")
+        return named or self.launcher
 
 
 Order = Literal["timestamps", "file", "unknown"]

@@ -197,6 +197,11 @@ class Signal(Packed):
     source: str = ""
     of_site: bool = False
 
+    @property
+    def name(self) -> str:
+        """What stands before the slash of its id: of a fact its name."""
+        return self.id.partition("/")[0]
+
 
 class ExitFormat(Packed):
     """A message of a launcher, of Slurm or of a parent that a process has ended (`rules/launchers.yaml`)."""

@@ -18,7 +18,6 @@ from slurmdoctor.model import (
     NEVER,
     Deadline,
     Event,
-    Hit,
     Line,
     Origin,
     Reason,
@@ -204,7 +203,7 @@ class Excerpts:
             offset += len(raw) + 1
         return rows[start > 0 :] if data else []
 
-    def stamped_before(self, line: Hit, label: bytes) -> Line | None:
+    def stamped_before(self, line: Line, label: bytes) -> Line | None:
         """The last line with a time of this line's writer; where thousands of ranks write, it stands far above."""
         for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
             if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == label:
@@ -248,13 +247,13 @@ class Excerpts:
         rank = None if local else self._writer_keys[source].rank(label)
         return None if rank is None else Origin(rank=rank)
 
-    def _mark(self, line: Line | Hit) -> bytes:
+    def _mark(self, line: Line) -> bytes:
         """The first piece of the label, which stands in each line of its writer."""
         raw = line.raw.encode()
         start, stop, *_ = self._writer_keys[line.source].span(raw)
         return b"" if "\ufffd" in line.raw[:HEAD] else raw[start:stop]
 
-    def _above(self, line: Line | Hit, reach: int) -> Iterator[tuple[int, bytes]]:
+    def _above(self, line: Line, reach: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
 
         The first piece of a label stands in each of its writer's lines: those between are passed over. Without one the search

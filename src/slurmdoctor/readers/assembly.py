@@ -25,6 +25,7 @@ from slurmdoctor.model import (
     SearchResult,
     Signal,
     SignalHit,
+    facts_of,
     reason,
 )
 from slurmdoctor.ranks import Excerpts, RankMapBuilder, of_paths
@@ -60,7 +61,7 @@ def assemble(
         [line for line, _ in kept["map"]], reports
     )
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
-    by_rules = _by_rules(kept["rules"], {**facts, **_facts_of(signals)}, repeats, plan)
+    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals)}, repeats, plan)
     by_wording = [rule for rule in knowledge.rules if rule.by_wording]
 
     def recognise(line: Line) -> None:
@@ -147,19 +148,6 @@ def _reports(kept: Kept, lines: Excerpts) -> tuple[list[ExitReport], tuple[Reaso
             found += [report] if tasks <= _MOST_TASKS else []
             left_out += tasks > _MOST_TASKS
     return found, (reason("tasks-left-out", count=left_out, most=_MOST_TASKS),) if left_out else ()
-
-
-def _facts_of(signals: Sequence[SignalHit]) -> dict[str, Any]:
-    """The facts of the log, of each the first that it tells."""
-    facts: dict[str, Any] = {}
-    for hit in signals:
-        if hit.signal.kind == "fact":
-            name = hit.signal.id.partition("/")[0]
-            if hit.signal.value is not None:
-                facts.setdefault(name, hit.signal.value)
-            for key, value in hit.captures.items():
-                facts.setdefault(name if key == "value" else key, value)
-    return facts
 
 
 def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:

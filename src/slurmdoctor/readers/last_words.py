@@ -22,7 +22,7 @@ from slurmdoctor.knowledge import text
 from slurmdoctor.matching import compiled
 from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule
 from slurmdoctor.ranks import Excerpts
-from slurmdoctor.readers.rule_events import rule_event
+from slurmdoctor.readers.rule_events import event_at, rule_event
 from slurmdoctor.search import HEAD
 
 _AROUND = 256 * 1024
@@ -85,9 +85,8 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
     ends = [e for e in events if e.role != "hint" and e.cause in traits["timed-out"] | traits["scheduler"]]
     if not ends:
         return None
-    first = min(ends, key=lambda e: e.order).hit
-    own = lines.line(first.source, first.offset, first.raw.encode())  # a bar may stand before it, with or without a \r
-    for line in (own, *_upwards(lines, first.source, first.offset, _ABOVE_WAIT, _MOST_ABOVE)):
+    first = min(ends, key=lambda e: e.order).hit  # a bar may stand before it, with or without a \r
+    for line in (first, *_upwards(lines, first.source, first.offset, _ABOVE_WAIT, _MOST_ABOVE)):
         found = _work_in(line) if _is_work_line(line.raw) else None
         if found and (found.elapsed is not None or found.time is not None):
             return found
@@ -272,7 +271,7 @@ def _ends_its_log(event: Event, lines: Excerpts) -> bool:
 
 def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: Excerpts) -> list[Event]:
     """The event with what its message says of it, the events of other causes that the message tells, and lines to show."""
-    first = lines.at(*event.hit.place)
+    first = event.hit
     below = list(_below(first, lines))
     known, speaks = knowledge.causes.get(event.cause), event.cause in knowledge.traits["own-words"]
     own: list[Line] = []
@@ -293,14 +292,13 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
     found = [event]
     for other in beside.values():
         origin = _both(event.origin, other.origin)
-        found.append(replace(other, origin=origin, label=event.label, count=event.count, others=event.others))
+        found.append(replace(other, origin=origin, count=event.count, others=event.others))
     opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
     shown = [*own, *(below[:_BESIDE] if opens else ())]
     for line in shown:
         if line is not first:
             origin = _both(event.origin, line.origin)
-            rule_id = f"{event.cause}/message"
-            found.append(Event(event.cause, "hint", rule_id, origin, line.hit, line.order, label=event.label))
+            found.append(event_at(line, event.cause, "hint", f"{event.cause}/message", origin=origin))
     return found
 
 

@@ -133,7 +133,7 @@ def rule_event(rule: Rule, line: Line, count: int = 1) -> Event | None:
 def event_at(line: Line, cause: str, role: Role, rule: str, **more: Any) -> Event:
     """An event on this line, of its writer where no other origin is given."""
     more.setdefault("origin", line.origin)
-    return Event(cause, role, rule, hit=line.hit, order=line.order, label=line.label, **more)
+    return Event(cause, role, rule, hit=line, order=line.order, label=line.label, **more)
 
 
 class RuleEvents:

@@ -378,7 +378,7 @@ def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: 
 
 def _reports(signals: Sequence[SignalHit]) -> Iterator[MemoryReading]:
     for hit in signals:
-        if hit.signal.kind == "fact" and hit.signal.id.partition("/")[0] == GPU_MEMORY:
+        if hit.signal.name == GPU_MEMORY:
             found = hit.captures
             rank = number(found["memory_rank"]) if found.get("memory_rank") else hit.line.origin.rank
             step = number(found["memory_step"]) if found.get("memory_step") else None

@@ -97,9 +97,8 @@ class _Around:
         retried = self._retried(event)
         if not telling:
             return replace(event, retried=retried)
-        line = self._lines.at(*event.hit.place)
-        record = self._warning_above(event, line) if own and not label else ""
-        if self._script_went_on(event, line) or HEADER in record:
+        record = self._warning_above(event) if own and not label else ""
+        if self._script_went_on(event) or HEADER in record:
             return replace(event, retried=True)
         excused = retried or record or _LOW_LEVEL.search(label)
         return replace(event, outlived="perhaps") if excused else event
@@ -108,15 +107,15 @@ class _Around:
         """Whether a signal of kind `survived` stands just after it."""
         if not self._dealt_with:
             return False
-        line = self._lines.at(*event.hit.place)
-        near = (line, *self._lines.after(line, LIMITS.retry_lines))
+        near = (event.hit, *self._lines.after(event.hit, LIMITS.retry_lines))
         return any(one.place in self._dealt_with for one in near)
 
-    def _script_went_on(self, event: Event, line: Line) -> bool:
+    def _script_went_on(self, event: Event) -> bool:
         """Whether its line is a shell's or a small tool's, and others print so much that the script went on after it."""
         tool = _TOOL.search(event.hit.text) is not None
         if event.traceback or not (tool or _SHELL.search(event.hit.text)):
             return False
+        line = event.hit
         below = list(self._lines.below(line, _AROUND, _AROUND_BYTES))
         if _MAIN.search(
             event.hit.text
@@ -134,15 +133,15 @@ class _Around:
         talk = any(one.search(line.text) for one in (_TALK, _TOOL, _SHELL))
         return line.raw.strip() != "" and line.place not in self._own and not talk
 
-    def _warning_above(self, event: Event, line: Line) -> str:
+    def _warning_above(self, event: Event) -> str:
         """The record of level WARNING right above an error that holds the traceback's header, or whose logger goes on below."""
         begun = not event.traceback
-        for above in self._lines.above(line, 2 * len(event.traceback) + 8, _AROUND_BYTES):
+        for above in self._lines.above(event.hit, 2 * len(event.traceback) + 8, _AROUND_BYTES):
             holds = HEADER in above.raw
             if holds and _WARNING.search(above.raw):
                 return above.raw
             if begun and above.raw.strip() and (event.traceback or above.origin.time is not None):
-                below = self._lines.below(line, 8, _AROUND_BYTES)
+                below = self._lines.below(event.hit, 8, _AROUND_BYTES)
                 following = next((one.raw for one in below if one.origin.time is not None), "")
                 warns = _WARNING.search(above.raw) and _OF_AN_ERROR.search(above.raw)
                 goes_on = template_of(following)[:_FORM] == template_of(above.raw)[:_FORM]
@@ -222,7 +221,7 @@ class _After:
 
     def _below(self, event: Event, stop: int) -> list[Line]:
         """The writer's lines after the event and before its next one: those near it."""
-        near = self._lines.after(self._lines.at(*event.hit.place), _NEAR)
+        near = self._lines.after(event.hit, _NEAR)
         return [line for line in takewhile(lambda line: line.offset < stop, near) if line.place not in self._known]
 
 

@@ -356,7 +356,7 @@ def _of_its_own(line: Line) -> bool:
 def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int) -> Event:
     """The event as its traceback's: a match in a frame is shown by the exception's own line."""
     if event.hit.offset < exception.offset:
-        event = replace(event, hit=exception.hit)
+        event = replace(event, hit=exception)
     return replace(event, group=group, traceback=_shown(trace), origin=_raised_by(event.origin, trace))
 
 
@@ -473,7 +473,7 @@ def add_endings(events: Sequence[Event], lines: Excerpts) -> list[Event]:
 def _with_stack(event: Event, lines: Excerpts) -> Event:
     """The event with the frames of the thread that crashed; of a dump without one, those of the main thread, which is last."""
     threads: list[tuple[bool, list[Mapping[str, str]]]] = []
-    for line in lines.after(lines.at(*event.hit.place), _DUMP_DEPTH):
+    for line in lines.after(event.hit, _DUMP_DEPTH):
         shown = line.text.strip()
         if thread := _THREAD.match(line.text):
             threads.append((thread["current"] is not None, []))

@@ -271,25 +271,10 @@ class Reader:
                 continue
             until = end + 1 if whole else end
             if whole:
-                self._read_line(data[start:end], base + start)
+                self._read_lines(Block(base + start, data[start:end] + b"\n", end + 1 - start, 1))
             else:
                 self._read_fragment(data[start:end], base + start)
         return until
-
-    def _read_line(self, line: bytes, place: int) -> None:
-        """Count a line that the walk did not see."""
-        shape = marked_shape(line)
-        known = None if shape is None else self._walk.known(shape)
-        if known is not None and known[3] is BY_DIGITS:
-            known = self._walk.known(line.translate(DIGITS))
-        if known is None:
-            self._learn(line, place)
-            return
-        label_start, label_end, tally, plan = known
-        if plan is not None:
-            self._count(plan, line, place)
-        elif tally is not None:
-            tally.add(line[label_start:label_end], place)
 
     def _read_fragment(self, text: bytes, place: int) -> None:
         """Count what surrounds a literal in a long line: it has no label, and its shape will not come again."""

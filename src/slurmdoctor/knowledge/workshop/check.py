@@ -124,7 +124,7 @@ def _facts(knowledge: Knowledge) -> set[str]:
     """The facts that slurmdoctor finds without a cause's rules."""
     listed: dict[str, list[str]] = yaml.safe_load((Path(__file__).parents[1] / "facts.yaml").read_bytes())
     lines = [signal for signal in knowledge.signals if signal.kind == "fact"]
-    names = {name for part in listed.values() for name in part} | {line.id.partition("/")[0] for line in lines}
+    names = {name for part in listed.values() for name in part} | {line.name for line in lines}
     return names.union(*(bounded(line.regex).groupindex for line in lines)) - {"value"}
 
 

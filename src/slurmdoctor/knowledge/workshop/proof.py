@@ -27,6 +27,8 @@ from slurmdoctor.ranks import LabelReader, learn
 from slurmdoctor.readers import captures_of, read_lines
 from slurmdoctor.report import Redactor, redact
 
+_SHOWN = 90
+"""Characters of a text that a message shows."""
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""
 _LABEL_PARTS = ("rank", "local_rank", "node", "pid")
@@ -79,14 +81,10 @@ def prove_patterns(node: Node, problems: Problems, table: str) -> None:
             for name in sorted(compiled.groupindex.keys() - {*known.split()}) if known else ():
                 problems.add(where, f"{TABLES[table].noun} has no group `{name}`", f"groups are {known}")
             way = _ASKED.get((table, key), "search")
-            if line := slowest(text, partial(_ask, getattr(compiled, way))):
+            if line := slowest(text, getattr(compiled, way)):
                 what = f"the {key} takes more than linear time on the line `{line}`"
                 mend = "begin with ^ or (?<!\\w), repeat once in place of (x+)+, and bound what repeats: .{0,200} in place of .*"
                 problems.add(where, what, mend)
-
-
-def _ask(way: Callable[..., object], line: str, seconds: float) -> object:
-    return way(line, timeout=seconds)
 
 
 def prove_matcher(matcher: Matcher, node: Node, labels: LabelReader, problems: Problems) -> None:
@@ -209,11 +207,11 @@ def _without(matcher: Matcher, literal: str, text: str) -> str | None:
     return None
 
 
-def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
+def _short(text: str, *, tail: bool = False) -> str:
     text = redact(text.strip())  # before it is cut: of half a secret nobody knows what it was
-    if len(text) <= most:
+    if len(text) <= _SHOWN:
         return text
-    return "..." + text[-most:] if tail else text[:most] + "..."
+    return "..." + text[-_SHOWN:] if tail else text[:_SHOWN] + "..."
 
 
 # ── entries with samples: {line: '[rank3]: x', rank: 3, text: x} ─────────────────────────────
@@ -355,8 +353,8 @@ _GROWTH = 9
 _REPEATS = 8
 """Tries of which each must be slow: on a busy machine three in a row were, of patterns that are fast."""
 _MANY = 16
-Ask = Callable[[str, float], object]
-"""(line, seconds) -> what a pattern finds in the line; TimeoutError where it takes longer."""
+Ask = Callable[..., object]
+"""(line, timeout=seconds) -> what a pattern finds in the line; TimeoutError where it takes longer."""
 _ALPHABET = "\t" + "".join(map(chr, range(32, 127)))
 _PICKS = "a0 .x_-/:,=A'\"[({"
 _TOKEN = re.compile(
@@ -470,8 +468,7 @@ def _maker(head: str, pump: str, tail: str) -> Callable[[int], str]:
 
 def slowest(pattern: str, ask: Ask | None = None) -> str | None:
     """A line on which the pattern takes more than linear time, shortened for people; None where no such line was found."""
-    search = bounded(pattern).search
-    asked = ask or (lambda line, seconds: search(line, timeout=seconds))
+    asked = ask or bounded(pattern).search
     makers = {maker(LONG): maker for maker in Pattern(pattern).hostile()}
     for line, maker in makers.items():
         if all(_grows(asked, line, maker(4 * LONG)) for _ in range(_REPEATS)):
@@ -488,7 +485,7 @@ def _seconds(ask: Ask, line: str, limit: float) -> float:
     """Seconds of processor time, at most about `limit`."""
     start = time.process_time()
     try:
-        ask(line, limit)
+        ask(line, timeout=limit)
     except TimeoutError:
         return limit
     return time.process_time() - start

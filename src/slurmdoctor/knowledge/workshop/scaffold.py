@@ -48,7 +48,7 @@ _RULES = """\
 rules:
   - id: {cause}/{rule}
     source: 'TODO the program that prints it, and since which version'
-{applies_to}    literals: [{literal}]   # any one of them admits a line: rare text, at least 6 bytes
+{applies_to}    literals: [{literal}]   # any one of them admits a line: rare text, at least 6 characters
     regex: {regex}
     examples:
       match: [{line}]
@@ -131,7 +131,7 @@ def _generalised(text: str, line: str) -> tuple[str, str]:
     fixed.append(text[at:])
     usable = [part for part in fixed if part in line]
     longest = max(usable, key=len).strip(" ])},:;")[:_MOST_LITERAL].strip()
-    if len(longest.encode()) < 6:  # nothing but numbers and names: leave it to the person
+    if len(longest) < 6:  # nothing but numbers and names: leave it to the person
         return regex.escape(text, special_only=True), text[:_MOST_LITERAL]
     return "".join(pattern), longest
 
