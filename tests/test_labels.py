@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import raised
 from rule_files import SITE_LABEL
 from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, load
@@ -74,10 +75,9 @@ def test_colour_and_nul_bytes_are_taken_off() -> None:
     ],
 )
 def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
-    read = parse_time(stamp)
-    assert read is not None
-    assert (format_time(read[0]) or "").endswith(shown)
-    assert read[1] is shown.startswith("20")
+    seconds, dated = parse_time(stamp) or (0.0, None)
+    assert (format_time(seconds) or "").endswith(shown)
+    assert dated is shown.startswith("20")
 
 
 def test_what_is_no_stamp_is_none() -> None:
@@ -104,19 +104,10 @@ def test_lines_alike_but_for_digits_are_read_as_if_none_were_known(label: str) -
                 line = re.sub(r"\d", lambda _: str(dice.randrange(10)), line)
 
 
-RAISED = (
-    (0, "loading the data"),
-    (1, "loading the data"),
-    (0, "step 1/100 loss 3.21 12 ms/step"),
-    (3, "Traceback (most recent call last):"),
-    (3, '  File "/scratch/demo/train.py", line 88, in <module>'),
-    (3, "    main()"),
-    (3, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
-)
-
-
 def labelled(label: str) -> str:
-    return "".join(f"{label.format(r=rank)}{text}\n" for rank, text in RAISED)
+    made = ((0, "loading the data"), (1, "loading the data"), (0, "step 1/100 loss 3.21 12 ms/step"))
+    log = "".join(f"{label.format(r=rank)}{text}\n" for rank, text in made)
+    return log + raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", label.format(r=3))
 
 
 @pytest.mark.parametrize(
@@ -163,10 +154,7 @@ def test_what_only_looks_like_a_label_stays_in_its_line(line: str) -> None:
 
 JOB = [
     *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),
-    "3: Traceback (most recent call last):",
-    '3:   File "/code/train.py", line 9, in <module>',
-    "3:     data[key]",
-    "3: KeyError: 'labels'",
+    *raised("KeyError: 'labels'", "3: ").splitlines(),
     "1: [rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:4242",
 ]
 STAMPS = {
@@ -180,17 +168,14 @@ STAMPS = {
 @pytest.mark.usefixtures("golden_verdicts")
 @pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
 def test_the_rank_is_read_behind_the_stamp(stamp: str) -> None:
-    log = "".join(f"{stamp.format(n)}{line}\n" for n, line in enumerate(JOB))
-    found = diagnose(log).to_dict()
-    assert found["cause"]["id"] == "python-error"
-    assert found["first_failure"]["rank"] == 3
+    found = diagnose("".join(f"{stamp.format(n)}{line}\n" for n, line in enumerate(JOB)))
+    assert (found.cause.id, found.first_failure.rank) == ("python-error", 3)
 
 
 @pytest.mark.usefixtures("golden_verdicts")
 def test_a_number_behind_a_programs_own_stamp_is_no_label() -> None:
     log = "".join(f"2026-05-04 10:00:{n:02d} {n}: sample done\n" if n % 3 else f"sample {n}\n" for n in range(30))
-    found = diagnose(log + "2026-05-04 10:01:00 7: bad\nKeyError: 'x'\n").to_dict()
-    assert (found["first_failure"] or {}).get("rank") is None
+    assert diagnose(log + "2026-05-04 10:01:00 7: bad\nKeyError: 'x'\n").first_failure.rank is None
 
 
 def test_two_writers_behind_stamps_are_told_apart() -> None:
@@ -246,8 +231,5 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("turned", [False, True])
 def test_mixed_tracebacks_are_taken_apart(labels: tuple[str, str], turned: bool, site: Path) -> None:
     first, second = reversed(labels) if turned else labels
-    found = diagnose(mixed(first, second), rules=[str(site)]).to_dict()
-    shown = "\n".join(found["first_failure"]["traceback"])
-    own, other = ("train.py", "other.py") if "FileNotFound" in shown else ("other.py", "train.py")
-    assert own in shown
-    assert other not in shown
+    shown = "\n".join(diagnose(mixed(first, second), rules=[str(site)]).first_failure.traceback)
+    assert ("train.py" in shown, "other.py" in shown) == ("FileNotFound" in shown, "FileNotFound" not in shown)

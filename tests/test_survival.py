@@ -14,9 +14,7 @@ HEAD = "loading /scratch/demo/data\nmodel has 23.5 M parameters\noptimizer is Ad
 PLAIN = "".join(f"step {step} loss 2.{step}\n" for step in range(30))
 OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
 CAUGHT = raised("FileNotFoundError: [Errno 2] No such file or directory: '/scratch/demo/extra.json'")
-TALK = [
-    f"{word} is ready\n" for word in ["cache", "model", "loader", "sampler", "writer", "profiler", "mixer", "table"]
-]
+TALK = [f"{word} is ready\n" for word in ("cache", "model", "loader", "sampler", "writer", "mixer", "table", "queue")]
 CRASH = raised()
 ENDED = "Killing subprocess 28833\nMain process received SIGTERM, exiting\n"
 
@@ -99,32 +97,27 @@ def test_each_limit_turns_the_verdict(limit: str, log: Callable[[int], bool]) ->
     assert (log(enough - 1), log(enough)) == (False, True)
 
 
-AGENT = "failed (exitcode: 1) local_rank: {} (pid: 519) of binary: /usr/bin/python\n"
+AGENT = "failed (exitcode: 1) local_rank: 0 (pid: 519) of binary: /usr/bin/python\n"
 
 
 @pytest.mark.parametrize(
-    ("beside", "cause"),
+    ("beside", "survived"),
     [
-        ("", "python-error"),
-        (FAILED, "python-error"),
-        (FAILED.replace("task 2", "tasks 0-3"), "file-not-found"),
-        (f"ERROR:torch.distributed.elastic.multiprocessing.api:{AGENT.format(0)}", "file-not-found"),
-        (
-            "[rank: 1] Child process with PID 5 terminated with code 1. Forcefully terminating all other\n",
-            "file-not-found",
-        ),
+        ("", True),
+        (FAILED, True),
+        (FAILED.replace("task 2", "tasks 0-3"), False),
+        (f"ERROR:torch.distributed.elastic.multiprocessing.api:{AGENT}", False),
+        ("[rank: 1] Child process with PID 5 terminated with code 1. Forcefully terminating all other\n", False),
     ],
 )
-def test_where_several_processes_write_another_error_is_no_sign_of_survival(beside: str, cause: str) -> None:
-    assert cause_of(HEAD, CAUGHT, *TALK[: LIMITS.lines_before_another], CRASH, beside) == cause
+def test_where_several_processes_write_another_error_is_no_sign_of_survival(beside: str, survived: bool) -> None:
+    log = (HEAD, CAUGHT, *TALK[: LIMITS.lines_before_another], CRASH, beside)
+    assert cause_of(*log) == ("python-error" if survived else "file-not-found")
 
 
-def test_what_a_launcher_prints_of_an_error_is_no_talk_of_its_writer() -> None:
+def test_what_launchers_and_other_ranks_print_is_no_talk_of_an_errors_writer() -> None:
     assert confidence(HEAD, CRASH, "wandb: View run at https://wandb.example.org/1\n" * 9) == "high"
-
-
-def test_one_ranks_goodbye_is_none_of_anothers() -> None:
-    oom = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", label="[rank3]: ")
+    oom = "".join(f"[rank3]: {line}\n" for line in OOM.splitlines())
     assert cause_of("[rank0]: step 1/10 loss 2.0\n", oom, "[rank0]: All done\n") == "cuda-oom"
 
 
@@ -251,3 +244,46 @@ def test_what_stands_below_an_exception_without_a_message_is_not_its_message() -
 
 def test_a_log_that_ends_within_a_frame_was_cut() -> None:
     assert verdict("step 5/60 loss 1.4 47.2 ms/step\n", CRASH[:60]) == "failed"
+
+
+BEGIN = "Starting run on node{node}\nreading /scratch/demo/data\n"
+REQUEUED = "slurmstepd: error: *** JOB 881 ON node07 CANCELLED AT 2026-11-02T10:00:00 DUE TO JOB REQUEUE ***\n"
+OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded\n"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        BEGIN,
+        "nohup: ignoring input\n",
+        "Loaded module: python3/3.7.5\nLoaded module: cuda/10.0\n",
+        "Namespace(lr=0.{node}, seed=1)\n",
+        "[demo@node07 proj]$ python train.py --lr 0.{node}\n",
+        "demo@node07:~/proj$ torchrun --nproc_per_node=2 train.py\n",
+        "wandb: Tracking run with wandb version 0.24.{node}\n",
+        OMP,
+    ],
+)
+@pytest.mark.parametrize("end", [OOM, OOM + REQUEUED])
+def test_of_several_runs_in_one_file_the_last_one_is_the_verdicts(begin: str, end: str) -> None:
+    found = diagnose(begin.replace("{node}", "07") + end + begin.replace("{node}", "09") + CRASH)
+    assert found.cause.id == "python-error"
+    assert "cuda-oom" in {before["cause"] for before in found.facts["earlier"]}
+
+
+def test_a_later_run_that_works_has_survived_the_failure_of_the_one_before() -> None:
+    work = "".join(f"graph {n} of 90 was read, it has {n * 12} nodes\n" for n in range(90))
+    assert verdict(BEGIN, OOM, BEGIN, work) == "unknown"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        # ranks print it, in any order; one line alone
+        "INFO [rank 0] starting on node07\nINFO [rank 0] reading data\n",
+        "Starting run on node07\nStarting run on node07\n",
+        "data\n",
+    ],
+)
+def test_what_any_rank_may_print_is_no_start(begin: str) -> None:
+    assert cause_of(begin, OOM, begin, CRASH) == "cuda-oom"
