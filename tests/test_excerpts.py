@@ -33,20 +33,29 @@ def _time_of_last(text: str, traits: SourceFormat = LABELLED) -> str | None:
     return None if above is None else above.raw
 
 
-def test_a_writers_time_is_found_among_ranks_whose_labels_end_alike() -> None:
-    stamped = "1: 2026-11-21 09:00:00 step 7"
-    crowd = "".join(f"{10 * k + 1}: 2026-11-21 10:00:00 {CHATTER}\n" for k in range(1, 5000))
-    assert 200_000 < len(crowd) < 1_000_000
-    assert _time_of_last(f"{stamped}\n{crowd}1: KeyError: 'x'\n") == stamped
+STAMP, END = "2026-11-21 09:00:00 step 7", "1: KeyError: 'x'\n"
+AMONG_RANKS = "".join(f"{10 * k + 1}: 2026-11-21 10:00:00 {CHATTER}\n" for k in range(1, 5000))
+FAR = "".join(f"{k}: {CHATTER}\n" for k in range(2, 20_000))
+OWN = f"1: {CHATTER}\n"
+TIMES = {
+    "among ranks whose labels end alike": (f"1: {STAMP}\n{AMONG_RANKS}{END}", f"1: {STAMP}"),
+    "not without end": (f"1: {STAMP}\n{FAR}{END}", None),
+    "not above sixty lines of its own": (f"1: {STAMP}\n{OWN * 60}{END}", None),
+    "above fewer": (f"1: {STAMP}\n{OWN * 59}{END}", f"1: {STAMP}"),
+    "another rank's": (f"2: {STAMP}\n{END}", None),
+    "another rank's, which names the writer": (f"2: {STAMP} seen by 1: yes\n{END}", None),
+    "nothing above": (END, None),
+}
 
 
-def test_a_writers_time_is_not_looked_for_without_end() -> None:
-    far = "".join(f"{k}: {CHATTER}\n" for k in range(2, 20_000))
-    assert len(far) > 1024 * 1024
-    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{far}1: KeyError: 'x'\n") is None
-    own = f"1: {CHATTER}\n" * 60
-    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own}1: KeyError: 'x'\n") is None
-    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own[: len(own) // 60 * 59]}1: KeyError: 'x'\n") is not None
+@pytest.mark.parametrize("case", TIMES)
+def test_a_writers_time_is_found_where_it_is_near_and_its_own(case: str) -> None:
+    text, stamped = TIMES[case]
+    assert _time_of_last(text) == stamped
+
+
+def test_a_log_without_labels_has_one_writer() -> None:
+    assert _time_of_last(f"{STAMP}\n{CHATTER}\nKeyError: 'x'\n", SourceFormat()) == STAMP
 
 
 def _below(text: str, limit: int) -> tuple[list[str], int]:
@@ -73,21 +82,8 @@ def test_lines_that_are_passed_over_count_as_lines_that_were_looked_at(between: 
 
 def test_the_next_line_is_found_below_long_lines_and_pages() -> None:
     long = f"2: {'w ' * 200_000}1: no\n"
-    assert _below(f"1: Traceback\n{long}1: one\n3: 1: no\n{long}1: two\n11: no\n1: three", 40)[0] == [
-        "1: one",
-        "1: two",
-        "1: three",
-    ]
-
-
-def test_another_ranks_time_is_not_a_writers_own() -> None:
-    assert _time_of_last("2: 2026-11-21 09:00:00 step 7\n1: KeyError: 'x'\n") is None
-    assert _time_of_last("2: 2026-11-21 09:00:00 seen by 1: yes\n1: KeyError: 'x'\n") is None
-
-
-def test_a_log_without_labels_has_one_writer() -> None:
-    stamped = "2026-11-21 09:00:00 step 7"
-    assert _time_of_last(f"{stamped}\n{CHATTER}\nKeyError: 'x'\n", SourceFormat()) == stamped
+    found = _below(f"1: Traceback\n{long}1: one\n3: 1: no\n{long}1: two\n11: no\n1: three", 40)[0]
+    assert found == ["1: one", "1: two", "1: three"]
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
@@ -97,29 +93,13 @@ def test_the_lines_above_come_nearest_first_and_whole(ends: str) -> None:
     assert [int(line.text.split()[1]) for line in lines.before(last, 5)] == [2979, 2959, 2939, 2919, 2899]
     assert [int(line.text.split()[1]) for line in lines.above(last, 3)] == [2998, 2997, 2996]
     assert all(line.raw.endswith(CHATTER) for line in lines.before(last, 5))
+    assert list(lines.before(lines.at(0, 0))) == []
 
 
-def test_the_first_line_has_none_above() -> None:
-    lines, last = _last("1: KeyError: 'x'\n", LABELLED)
-    assert list(lines.before(last)) == []
-    assert lines.stamped_before(last, last.label) is None
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026-11-21 09:24:45,860 x",
-        "[rank3]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] x",
-        "Apr 14 21:02:39 x",
-        "\x1b[32m09:40:\x1b[1m43\x1b[0m x",
-        "09:40:\x0043 x",
-    ],
-)
-def test_what_may_hold_a_time_is_looked_at(line: str) -> None:
-    assert may_be_stamped(line.encode())
-
-
-def test_most_lines_hold_none() -> None:
+def test_what_may_hold_a_time_is_looked_at() -> None:
+    stamps = ("2026-11-21 09:24:45,860", "[rank3]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607]", "Apr 14 21:02:39")
+    for stamp in (*stamps, "\x1b[32m09:40:\x1b[1m43\x1b[0m", "09:40:\x0043"):
+        assert may_be_stamped(f"{stamp} x".encode()), stamp
     assert not may_be_stamped(b"1: iteration 10:20 of 99 | loss 2.31")
 
 

@@ -8,9 +8,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from click.testing import CliRunner
@@ -43,30 +42,23 @@ def put(tool: Path, body: str) -> None:
 
 
 def run(
-    tool: Path,
-    body: str,
-    *,
-    before: str = "",
-    shell: str = "bash",
-    inside: bool = True,
-    log: IO[str] | None = None,
-    env: Mapping[str, str] | None = None,
-    **more: str,
+    tool: Path, body: str, *, before: str = "", shell: str = "bash", log: IO[str] | None = None, **env: Any
 ) -> subprocess.CompletedProcess[str]:
+    """One run of a job's script; a variable that is None is not set."""
     script = tool.with_name("job.sh")
     script.write_text(f"#!/bin/bash\n{before}\n{hook.script('footer', seconds=2, command=str(tool))}\n{body}\n")
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
-    job = {"SLURM_JOB_ID": "42"} if inside else {}
-    env = {**inherited, **job, **more, **(env or {}), "PATH": "/usr/bin:/bin"}
-    output = subprocess.PIPE if log is None else log
-    return subprocess.run(
-        [*shell.split(), script.name], env=env, cwd=tool.parent, stdout=output, stderr=output, text=True, timeout=30
-    )
+    given = {
+        k: v for k, v in {**inherited, "SLURM_JOB_ID": "42", **env, "PATH": "/usr/bin:/bin"}.items() if v is not None
+    }
+    output, command = subprocess.PIPE if log is None else log, [*shell.split(), script.name]
+    return subprocess.run(command, env=given, cwd=tool.parent, stdout=output, stderr=output, text=True, timeout=30)
 
 
-@pytest.mark.parametrize("does", ["exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0"])
-def test_a_program_that_breaks_is_not_heard_of(tool: Path, does: str) -> None:
-    put(tool, does)
+@pytest.mark.parametrize("does", [None, "exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0"])
+def test_a_program_that_breaks_or_is_not_there_is_not_heard_of(tool: Path, does: str | None) -> None:
+    if does:
+        put(tool, does)
     done = run(tool, "exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
 
@@ -113,9 +105,9 @@ def test_a_script_that_handles_its_end_and_ends_well_was_not_cancelled(
 ) -> None:
     put(tool, f'exec {Path(sys.executable).with_name("slurmdoctor")} "$@"')
     log = tool.with_name("job.log")
-    env = {"SLURM_CONF": "/nowhere", "SLURMDOCTOR_TIMEOUT": "60"}
     with log.open("a") as opened:
-        run(tool, f"{traps}\necho '{CANCELLED}'\n{body}", log=opened, env=env)
+        script = f"{traps}\necho '{CANCELLED}'\n{body}"
+        run(tool, script, log=opened, SLURM_CONF="/nowhere", SLURMDOCTOR_TIMEOUT="60")
     assert ("--- slurmdoctor" in log.read_text()) == told
 
 
@@ -161,24 +153,16 @@ def test_read_from_a_file_it_hands_no_status_on(tool: Path, shell: str) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, "goes on\n", "verdict on status 0\n")
 
 
-def test_missing(tool: Path) -> None:
-    done = run(tool, "exit 6")
-    assert (done.returncode, done.stdout, done.stderr) == (6, "", "")
-
-
-def test_only_in_the_batch_script(tool: Path) -> None:
+def test_only_in_the_batch_script_and_without_the_jobs_python_settings(tool: Path) -> None:
     put(tool, SAYS)
-    assert run(tool, "exit 1", inside=False).stderr == ""
+    assert run(tool, "exit 1", SLURM_JOB_ID=None).stderr == ""
     assert run(tool, "exit 1", SLURM_STEP_ID="0").stderr == ""
     assert run(tool, "exit 1", SLURMDOCTOR_HOOK="off").stderr == ""
-
-
-def test_python_settings_of_the_job_do_not_reach_it(tool: Path) -> None:
     put(tool, 'echo "[${PYTHONPATH-unset}]"')
     assert "[unset]" in run(tool, "export PYTHONPATH=/broken\nexit 1").stderr
 
 
-def test_traps_of_the_script_live_on(tool: Path) -> None:
+def test_traps_and_arguments_of_the_script_live_on(tool: Path) -> None:
     put(tool, SAYS)
     done = run(tool, "exit 4", before='trap \'echo "mine \\"saw\\" $?"\' EXIT')
     assert (done.returncode, done.stdout) == (4, 'mine "saw" 4\n')
@@ -188,6 +172,7 @@ def test_traps_of_the_script_live_on(tool: Path) -> None:
     assert run(tool, "set -x\nexit 2").stderr.count("+ ") < 12
     own = run(tool, "trap 'echo usr1; exit 8' USR1\nkill -USR1 $$\nsleep 1")
     assert (own.returncode, own.stdout) == (8, "usr1\n")
+    assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"
 
 
 def test_a_trap_that_speaks_before_every_command_changes_no_status(tool: Path) -> None:
@@ -197,11 +182,6 @@ def test_a_trap_that_speaks_before_every_command_changes_no_status(tool: Path) -
         done = run(tool, f"exit {status}", before=before)
         assert done.returncode == status
         assert done.stdout.splitlines().count(f"mine {status}") == 1
-
-
-def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
-    put(tool, SAYS)
-    assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"
 
 
 BEFORE = ("", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1")
@@ -274,11 +254,10 @@ OF_SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB
 def test_hostile_words_are_never_run_and_as_settings_count_for_nothing(tool: Path, shell: str) -> None:
     put(tool, 'echo "verdict: $*"')
     for value in HOSTILE:
-        as_settings = run(tool, "exit 6", shell=shell, env=dict.fromkeys(SETTINGS, value))
-        assert as_settings.stderr.startswith("verdict: footer --status 6 --when failed --before= --time-limit 2 "), (
-            value[:20]
-        )
-        of_slurm = run(tool, "exit 6", shell=shell, env=dict.fromkeys(OF_SLURM, value or "42"))
+        as_settings = run(tool, "exit 6", shell=shell, **dict.fromkeys(SETTINGS, value))
+        usual = "verdict: footer --status 6 --when failed --before= --time-limit 2 "
+        assert as_settings.stderr.startswith(usual), value[:20]
+        of_slurm = run(tool, "exit 6", shell=shell, **dict.fromkeys(OF_SLURM, value or "42"))
         for done in (as_settings, of_slurm):
             assert (done.returncode, done.stdout) == (6, ""), value[:20]
             assert done.stderr.startswith("verdict: footer --status 6 "), value[:20]
@@ -303,19 +282,15 @@ def test_the_watching_job_takes_only_a_job_id(tmp_path: Path, answer: str) -> No
     put(tmp_path / "squeue", "echo '--partition=gpu --account=(null)'")
     script = tmp_path / "watched"
     script.write_text(hook.script("dependency", command="/opt/$(touch pwned) b/slurmdoctor"))
-    done = subprocess.run(
-        ["sh", str(script), "job.sh"], cwd=tmp_path, env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, text=True
-    )
+    command, env = ["sh", str(script), "job.sh"], {"PATH": f"{tmp_path}:/bin"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     asked = (tmp_path / "asked").read_text().split("---\n")[1:-1]
     assert done.returncode == 0
     if answer.startswith("41"):
         assert done.stdout == "41\n"
         assert "--dependency=afternotok:41\n" in asked[0]
-        assert "--partition=gpu\n--wrap" in asked[0]
-        assert (
-            "--wrap=timeout 300 '/opt/$(touch pwned) b/slurmdoctor' diagnose --time-limit 240 --job 41 --if-failed\n"
-            in asked[0]
-        )
+        watches = "'/opt/$(touch pwned) b/slurmdoctor' diagnose --time-limit 240 --job 41 --if-failed"
+        assert f"--partition=gpu\n--wrap=timeout 300 {watches}\n" in asked[0]
     else:
         assert (asked, done.stdout.strip()) == ([], answer)
         assert done.stderr.startswith("slurmdoctor: sbatch answered with no job id")
@@ -324,17 +299,14 @@ def test_the_watching_job_takes_only_a_job_id(tmp_path: Path, answer: str) -> No
 
 def test_the_command() -> None:
     printed = CliRunner().invoke(cli, ["hook", "--timeout", "12", "--when", "always", "--command", "/x/slurmdoctor"])
-    assert printed.exit_code == 0
-    assert "limit=12" in printed.output
-    assert "when=always" in printed.output
+    assert (printed.exit_code, "limit=12" in printed.output, "when=always" in printed.output) == (0, True, True)
     assert "afterok" not in CliRunner().invoke(cli, ["hook", "--kind", "dependency"]).output
 
 
 def test_footer_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     found = CliRunner().invoke(cli, ["footer", "--status", "1", "--shell", "1"])
-    assert found.exit_code != 0
-    assert "inside a job" in str(found.exception)
+    assert (found.exit_code != 0, "inside a job" in str(found.exception)) == (True, True)
 
 
 def test_children_that_still_run(tmp_path: Path) -> None:

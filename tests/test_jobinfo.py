@@ -1,6 +1,5 @@
 """Slurm's records: parsed from text, joined, and weighed against what a log says."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from msgspec.structs import replace
 
 from cases import finding_of, values
 from slurmdoctor import diagnose
-from slurmdoctor.model import Diagnosis, JobRecord
+from slurmdoctor.model import Diagnosis, JobRecord, from_code
 from slurmdoctor.report.text_report import render_text
 from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.job_evidence import warned
@@ -19,10 +18,10 @@ SCONTROL = """JobId={id} JobName=train run
    UserId=kim(4001) GroupId=kim(4001) MCS_label=N/A
    JobState={state} Reason={reason} Dependency=(null)
    Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={exit}
-   RunTime={ran} TimeLimit=01:00:00 TimeMin=N/A
+   RunTime=01:00:00 TimeLimit=01:00:00 TimeMin=N/A
    StartTime=2026-11-20T10:00:00 EndTime=2026-11-20T11:00:00 Deadline=N/A
    SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-20T10:00:00
-   PreemptEligibleTime=2026-11-20T10:00:00 PreemptTime={preempt}
+   PreemptEligibleTime=2026-11-20T10:00:00 PreemptTime=None
    Partition=gpu AllocNode:Sid=login:1
    NodeList=gpu[07-08]
    BatchHost=gpu07
@@ -44,14 +43,8 @@ STEPS = """         JobID      State ExitCode DerivedExitCode    Elapsed     Max
 """
 
 
-def scontrol(
-    state: str = "FAILED",
-    reason: str = "NonZeroExitCode",
-    exit: str = "1:0",
-    ran: str = "01:00:00",
-    preempt: str = "None",
-) -> str:
-    return SCONTROL.format(id=42, state=state, reason=reason, exit=exit, ran=ran, preempt=preempt)
+def scontrol(state: str = "FAILED", reason: str = "NonZeroExitCode", exit: str = "1:0") -> str:
+    return SCONTROL.format(id=42, state=state, reason=reason, exit=exit)
 
 
 def record(*texts: str, job: str | None = None) -> JobRecord:
@@ -64,10 +57,6 @@ def said(log: str, *texts: str) -> Diagnosis:
     return diagnose(log, record=record(*texts))
 
 
-def cause(found: Diagnosis) -> str | None:
-    return found.cause.id
-
-
 # ── parsing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -77,19 +66,16 @@ def test_scontrol() -> None:
     assert job.nodes == ("gpu07", "gpu08")
     assert (job.num_nodes, job.num_tasks, job.tasks_per_node) == (2, 16, 8)
     assert (job.time_limit, job.elapsed, job.restarts) == (3600, 3600, 0)
-    assert job.work_dir == "/home/kim/my run"
-    assert job.std_out == "/home/kim/my run/log-42.out"
+    assert (job.work_dir, job.std_out) == ("/home/kim/my run", "/home/kim/my run/log-42.out")
     assert job.req_mem == 200 << 30
-    assert job.exit is not None
-    assert job.exit.code == 1
+    assert job.exit == from_code(1)
     assert job.quotes["state"].line == 3
 
 
 def test_both_are_joined() -> None:
     job = record(scontrol(exit="143:0"), STEPS.format(job="FAILED", exit="15:0", step="FAILED", code="1:0"))
     assert job.sources == {"scontrol", "sacct"}
-    assert [s.id for s in job.steps] == ["batch", "0"]
-    assert [s.id for s in job.work_steps] == ["0"]
+    assert ([s.id for s in job.steps], [s.id for s in job.work_steps]) == (["batch", "0"], ["0"])
     assert job.max_rss == 1992294 * 1024
     assert job.exit is not None
     assert (job.exit.code, job.exit.signal) == (143, "SIGTERM")
@@ -117,14 +103,11 @@ def test_a_node_of_another_job_is_no_bad_node_of_this_one() -> None:
     assert record(scontrol(), nodes).bad_nodes.keys() == {"gpu08"}
 
 
-def test_sacct_with_bars() -> None:
+def test_sacct_with_bars_and_with_a_cut_state() -> None:
     text = "JobID|State|ExitCode|UID|NodeList\n7_3|CANCELLED by 4001|0:0|4001|gpu07\n7_3.0|CANCELLED|0:15||gpu07\n"
     job = record(text, job="7_3")
     assert (job.state, job.cancelled_by, job.uid, job.array_task) == ("CANCELLED", 4001, 4001, 3)
     assert job.steps[0].state == "CANCELLED"
-
-
-def test_a_cut_state_is_known() -> None:
     assert record("JobID  State\n------ ----------\n5      OUT_OF_ME+\n").state == "OUT_OF_MEMORY"
 
 
@@ -139,13 +122,10 @@ def test_the_worst_task_of_an_array_stands_for_it() -> None:
     assert jobinfo.read([("sacct", text)], "8") is None
 
 
-def test_a_component_of_a_het_job() -> None:
+def test_a_component_of_a_het_job_has_an_id_and_a_raw_one_of_its_own() -> None:
     text = "JobID|State|ExitCode\n20+0|COMPLETED|0:0\n20+1|FAILED|5:0\n"
     assert record(text, job="20").het_offset == 1
     assert record(text, job="20+0").state == "COMPLETED"
-
-
-def test_a_raw_id_means_its_own_component_alone() -> None:
     rows = [("20+0", 20), ("20+1", 21), ("22+0", 22), ("22+1", 23)]
     text = "JobID|JobIDRaw|State|ExitCode\n" + "".join(f"{name}|{raw}|FAILED|1:0\n" for name, raw in rows)
     assert {raw: record(text, job=str(raw)).id for raw in (21, 23)} == {21: "20+1", 23: "22+1"}
@@ -157,31 +137,25 @@ def test_a_step() -> None:
     assert (job.step, job.state) == ("0", "OUT_OF_MEMORY")
 
 
-@pytest.mark.parametrize(
-    ("read", "values"),
-    [
-        (seconds, {"01:30:00": 5400, "90": 5400, "2-00:00:00": 172800, "1-12": 129600, "1:30": 90, "UNLIMITED": None, "x": None, "": None}),
-        (size, {"800M": 800 << 20, "1.5G": 3 << 29, "12K": 12288, "400": 400 << 20, "?": None}),
-    ],
-)  # fmt: skip
-def test_times_and_sizes(read: Callable[[str], int | None], values: dict[str, int | None]) -> None:
-    assert {text: read(text) for text in values} == values
+def test_times_and_sizes() -> None:
+    times = {"01:30:00": 5400, "90": 5400, "2-00:00:00": 172800, "1-12": 129600, "1:30": 90}
+    assert {text: seconds(text) for text in times} == times
+    assert [seconds(text) for text in ("UNLIMITED", "x", "")] == [None] * 3
+    sizes = {"800M": 800 << 20, "1.5G": 3 << 29, "12K": 12288, "400": 400 << 20, "?": None}
+    assert {text: size(text) for text in sizes} == sizes
 
 
-@pytest.mark.parametrize(
-    "text", ["", "JobId=", "JobId=1", "JobID\n", "JobID|State\n|\n", "NodeName=", "JobId=1 =\n==\n" * 3]
-)
-def test_torn_texts_do_no_harm(text: str) -> None:
-    jobinfo.read([("torn", text)])
+def test_torn_texts_do_no_harm() -> None:
+    for text in ("", "JobId=", "JobId=1", "JobID\n", "JobID|State\n|\n", "NodeName=", "JobId=1 =\n==\n" * 3):
+        jobinfo.read([("torn", text)])
 
 
 # ── logs ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_patterns(tmp_path: Path) -> None:
-    job = replace(
-        record(scontrol()), work_dir=str(tmp_path), std_out="out/%x-%5j.log", std_err=str(tmp_path / "gone.err")
-    )
+    named = {"work_dir": str(tmp_path), "std_out": "out/%x-%5j.log", "std_err": str(tmp_path / "gone.err")}
+    job = replace(record(scontrol()), **named)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "train run-00042.log").touch()
     for k in range(3):
@@ -243,7 +217,7 @@ def test_logs_of_all_components_of_a_het_job(tmp_path: Path) -> None:
     for name in ("het-25-0.log", "het-26-1.log", "het-99-0.log"):
         (tmp_path / name).write_text("x\n")
     text = SCONTROL.replace("JobId={id}", "JobId=25 HetJobId=25 HetJobOffset=0\n   HetJobIdSet=25-26")
-    job = replace(record(text.format(id=25, state="FAILED", reason="None", exit="1:0", ran="00:01:00", preempt="None")))
+    job = record(text.format(id=25, state="FAILED", reason="None", exit="1:0"))
     assert job.het_ids == ("25", "26")
     found, _ = logs.find(replace(job, work_dir=str(tmp_path)), ["het-%j-%t.log"])
     assert [Path(f).name for f in found] == ["het-25-0.log", "het-26-1.log"]
@@ -255,7 +229,7 @@ def test_an_earlier_report_in_the_log_is_no_news() -> None:
     again = diagnose(text + "--- slurmdoctor 0.1.0, job 42 ---\n" + report + "--- end of slurmdoctor ---\n")
     assert [e.line for e in again.evidence] == [e.line for e in diagnose(text).evidence]
     other = report.replace("ValueError: shard 5 is empty", "torch.OutOfMemoryError: CUDA out of memory. Tried to")
-    assert cause(diagnose(other + text)) == "python-error"
+    assert diagnose(other + text).cause.id == "python-error"
 
 
 def test_a_mistake_of_the_script_is_mended_before_the_next_run() -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,8 @@ def test_what_is_no_time_is_one_line(text: str) -> None:
 
 
 def test_a_window_a_day() -> None:
-    found = list(windows.days(datetime(2026, 11, 20, 18), datetime(2026, 11, 22, 6)))
-    assert [(one.begin, one.end) for one in found] == [
-        (datetime(2026, 11, 20, 18), datetime(2026, 11, 21)),
-        (datetime(2026, 11, 21), datetime(2026, 11, 22)),
-        (datetime(2026, 11, 22), datetime(2026, 11, 22, 6)),
-    ]
+    edges = [datetime(2026, 11, 20, 18), datetime(2026, 11, 21), datetime(2026, 11, 22), datetime(2026, 11, 22, 6)]
+    assert [(one.begin, one.end) for one in windows.days(edges[0], edges[-1])] == list(pairwise(edges))
 
 
 def _row(**cells: str) -> str:
@@ -98,41 +95,26 @@ def test_each_job_with_its_steps() -> None:
     text = HEAD + _row() + _row(JobID="4711.batch") + _row(JobID="4711.0", ExitCode="0:9") + _row(JobID="4712")
     text += _row(JobID="4711", State="REQUEUED") + _row(JobID="4711.batch", State="CANCELLED")
     found = list(_jobs(_rows(text)))
-    assert [(job.id, job.state, [step.id for step in job.steps]) for job in found] == [
-        ("4711", "FAILED", ["batch", "0"]),
-        ("4712", "FAILED", []),
-        ("4711", "REQUEUED", ["batch"]),
-    ]
+    assert [(job.id, job.state) for job in found] == [("4711", "FAILED"), ("4712", "FAILED"), ("4711", "REQUEUED")]
+    assert [[step.id for step in job.steps] for job in found] == [["batch", "0"], [], ["batch"]]
 
 
-@pytest.mark.parametrize(
-    ("end", "inside"),
-    [
-        ("2026-11-19T23:59:59", False),
-        ("2026-11-20T00:00:00", True),
-        ("2026-11-20T23:59:59", True),
-        ("2026-11-21T00:00:00", False),
-        ("Unknown", False),
-    ],
-)
-def test_a_job_belongs_to_the_day_of_its_end(end: str, inside: bool) -> None:
-    (job,) = _jobs(_rows(HEAD + _row(End=end)))
-    assert DAY.holds(job) is inside
+def test_a_job_belongs_to_the_day_of_its_end() -> None:
+    ends = ("2026-11-19T23:59:59", "2026-11-20T00:00:00", "2026-11-20T23:59:59", "2026-11-21T00:00:00", "Unknown")
+    inside = [DAY.holds(job) for end in ends for job in _jobs(_rows(HEAD + _row(End=end)))]
+    assert inside == [False, True, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("tres", "expected"),
-    [
-        ("billing=8,cpu=64,gres/gpu=8,mem=1T,node=1", 8),
-        ("cpu=64,gres/gpu:a100=8,gres/gpu=8", 8),
-        ("cpu=64,gres/gpu:a100=4,gres/gpu:h100=2", 6),
-        ("cpu=4,gres/gpu=2,gres/gpumem=40G,gres/gpuutil=0,gres/shard=3", 2),
-        ("cpu=4,mem=1G", None),
-        ("", None),
-    ],
-)
-def test_gpus_are_counted_once(tres: str, expected: int | None) -> None:
-    assert gpus(tres) == expected
+def test_gpus_are_counted_once() -> None:
+    count = {
+        "billing=8,cpu=64,gres/gpu=8,mem=1T,node=1": 8,
+        "cpu=64,gres/gpu:a100=8,gres/gpu=8": 8,
+        "cpu=64,gres/gpu:a100=4,gres/gpu:h100=2": 6,
+        "cpu=4,gres/gpu=2,gres/gpumem=40G,gres/gpuutil=0,gres/shard=3": 2,
+        "cpu=4,mem=1G": None,
+        "": None,
+    }
+    assert {tres: gpus(tres) for tres in count} == count
 
 
 # ── the program ──
@@ -152,22 +134,18 @@ def _does(file: Path, body: str) -> None:
 
 
 def test_one_call_a_day_asks_for_what_this_sacct_knows(sacct: Path, tmp_path: Path) -> None:
+    known = ["JobID", "State", "End", "JobName", "JobIDRaw"]
     _does(
         sacct,
         f"open({str(tmp_path / 'asked')!r}, 'a').write(repr(sys.argv[1:]) + '\\n')\n"
-        "print('JobID State  End\\nJobIDRaw JobName') if sys.argv[1] == '-e' else print('\\x1f'.join(['JobID', 'State', 'End', 'JobName', 'JobIDRaw']))",
+        f"print('JobID State  End\\nJobIDRaw JobName' if sys.argv[1] == '-e' else '\\x1f'.join({known}))",
     )
     names = windows.fields()
-    assert names == ["JobID", "State", "End", "JobName", "JobIDRaw"]
+    assert names == known
     assert list(windows.ended(DAY, windows.Asked("demo", "gpu"), names)) == []
     _, call = map(eval, (tmp_path / "asked").read_text().splitlines())  # what repr wrote
-    assert {
-        "--user=demo",
-        "--partition=gpu",
-        "--duplicates",
-        "--noconvert",
-        "--format=JobID,State,End,JobName,JobIDRaw",
-    } <= set(call)
+    given = {"--user=demo", "--partition=gpu", "--duplicates", "--noconvert", f"--format={','.join(known)}"}
+    assert given <= set(call)
     assert {"-X", "--allocations", "-T", "--truncate", "--allusers"}.isdisjoint(call)
     assert "--allusers" in windows.command(DAY, windows.Asked(), names)
 
@@ -199,9 +177,9 @@ def test_text_that_is_no_utf8_comes_as_it_can(sacct: Path) -> None:
     assert "".join(query.stream(["sacct"], 10)) == "café caf\ufffd\n"
 
 
-@pytest.mark.parametrize(("printed", "held"), [("3220K", 3297280), ("3297280", 3297280), ("1.50M", 1572864), ("0", 0)])
-def test_memory_in_use_is_bytes_where_sacct_converts_nothing(printed: str, held: int) -> None:
+def test_memory_in_use_is_bytes_where_sacct_converts_nothing() -> None:
     """`sacct --noconvert` prints 3297280 where sacct prints 3220K."""
-    table = f"JobID|State|MaxRSS|ReqMem\n56|OUT_OF_MEMORY||60M\n56.0|OUT_OF_MEMORY|{printed}|\n"
-    [job] = read_sacct(table)
-    assert (job.steps[0].max_rss, job.req_mem) == (held, 60 * 1024**2)
+    for printed, held in {"3220K": 3297280, "3297280": 3297280, "1.50M": 1572864, "0": 0}.items():
+        table = f"JobID|State|MaxRSS|ReqMem\n56|OUT_OF_MEMORY||60M\n56.0|OUT_OF_MEMORY|{printed}|\n"
+        [job] = read_sacct(table)
+        assert (job.steps[0].max_rss, job.req_mem) == (held, 60 * 1024**2)
