@@ -254,10 +254,12 @@ OF_SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB
 def test_hostile_words_are_never_run_and_as_settings_count_for_nothing(tool: Path, shell: str) -> None:
     put(tool, 'echo "verdict: $*"')
     for value in HOSTILE:
-        as_settings = run(tool, "exit 6", shell=shell, **dict.fromkeys(SETTINGS, value))
+        hostile: dict[str, Any] = dict.fromkeys(SETTINGS, value)
+        as_settings = run(tool, "exit 6", shell=shell, **hostile)
         usual = "verdict: footer --status 6 --when failed --before= --time-limit 2 "
         assert as_settings.stderr.startswith(usual), value[:20]
-        of_slurm = run(tool, "exit 6", shell=shell, **dict.fromkeys(OF_SLURM, value or "42"))
+        hostile = dict.fromkeys(OF_SLURM, value or "42")
+        of_slurm = run(tool, "exit 6", shell=shell, **hostile)
         for done in (as_settings, of_slurm):
             assert (done.returncode, done.stdout) == (6, ""), value[:20]
             assert done.stderr.startswith("verdict: footer --status 6 "), value[:20]

@@ -200,7 +200,7 @@ def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monke
 
 def test_of_many_logs_a_bounded_number_of_lines_is_looked_at_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    monkeypatch.setattr(label_module, "learn", lambda lines, labels: looked_at.append(len(lines)) or SourceFormat())
+    monkeypatch.setattr(label_module, "learn", lambda lines, labels: looked_at.append(len(lines)) or SourceFormat())  # type: ignore[func-returns-value]
     sources = [Text.source("".join(f"worker {n} says hello\n" for n in range(5000)))] * 2000
     label_module.learn_formats(sources[:20], LabelReader(()))
     assert sum(looked_at) > 20 * 2000  # of few logs much is looked at
