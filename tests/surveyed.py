@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 import duckdb
@@ -88,9 +89,10 @@ class Ran(Struct):
 
 
 def survey(*arguments: object, **environment: str | None) -> Ran:
-    """`slurmdoctor survey` in this process."""
+    """`slurmdoctor survey` in this process, workers and all."""
     setting = {"COLUMNS": "90", "NO_COLOR": None, "FORCE_COLOR": None, **environment}
-    done = CliRunner(env=setting).invoke(cli, ["survey", *map(str, arguments)], standalone_mode=False)
+    with patch("slurmdoctor.survey.LocalPool", Here):
+        done = CliRunner(env=setting).invoke(cli, ["survey", *map(str, arguments)], standalone_mode=False)
     error = in_one_line(done.exception) if isinstance(done.exception, click.ClickException) else done.exception
     if isinstance(error, UserError):
         return Ran(2, done.stdout, "".join(f"{line}\n" for line in error.lines))

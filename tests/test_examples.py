@@ -41,9 +41,6 @@ def test_an_example_imports_nothing_internal(name: str) -> None:
     assert {alias.name for node in ours for alias in node.names} <= set(public)
 
 
-# ── submitit ─────────────────────────────────────────────────────────────────────────────────
-
-
 def fails() -> None:
     print("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", flush=True)
     raise RuntimeError("stopped")
@@ -85,9 +82,6 @@ def test_an_error_s_own_words_are_never_lost(tmp_path: Path, monkeypatch: pytest
     helper.explain(error, object())
     assert "the job's own words" in str(error)
     assert "slurmdoctor: " in verdict_of(error)
-
-
-# ── Lightning ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.slow

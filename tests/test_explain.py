@@ -102,8 +102,6 @@ def test_the_site_has_a_page_of_each_cause() -> None:
     assert "May be caused by: [fire](fire.md)" in made
 
 
-# ── what people call a failure ──
-
 MEANT = yaml.safe_load((Path(__file__).parent / "explain_names.yaml").read_text(encoding="utf-8"))
 
 

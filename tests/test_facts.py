@@ -48,9 +48,6 @@ def recorded(**fields: Any) -> dict[str, Any]:
     return facts(finding=Finding(record=JobRecord("42", **fields)))
 
 
-# ── the log ──
-
-
 def test_a_log_that_tells_nothing_has_the_names_that_every_verdict_has() -> None:
     assert facts() == {
         "world_size": None, "nodes": None, "launcher": None, "framework": None, "attempts": 1, "last_step": None,
@@ -131,9 +128,6 @@ def test_the_script_fills_in_what_nothing_else_tells() -> None:
     script = ScriptEvidence("job.sbatch", {"nodes": 4, "launcher": "torchrun", "port": 29500}, ())
     found = facts(script=script, launcher="srun")
     assert (found["nodes"], found["launcher"], found["port"]) == (4, "srun", 29500)
-
-
-# ── Slurm's record ──
 
 
 def test_a_records_sizes_and_limits_are_facts() -> None:

@@ -55,8 +55,6 @@ def test_the_script_tells_whether_nemo_home_is_shared(home: str, cause: str) -> 
     assert diagnose(LACKED, script=parse(text, "job.sbatch")).cause.id == cause
 
 
-# ── one log, its cause, and what its fixes say and do not say ────────────────────────────────
-
 UNLIKE = '0: [rank0]: Traceback (most recent call last):\n0: [rank0]:   File "/opt/Megatron-Bridge/x.py", line 9, in main\n0: [rank0]: ValueError: Weight mismatch detected\n'
 VENVS = "Creating virtual environment at: .venv\n" * 8
 MISSING = "FileNotFoundError: [Errno 2] No such file or directory: '/shared/data/train.jsonl'"
@@ -164,8 +162,6 @@ def test_few_labelled_lines_under_many_unlabelled_ones_name_their_rank(label: st
     found = diagnose(shell + "".join(f"{label}{line}\n" for line in raised("ValueError: bad shard").splitlines()))
     assert (found.cause.id, found.first_failure.rank) == ("python-error", 3)
 
-
-# ── beside a script ──────────────────────────────────────────────────────────────────────────
 
 PIECES = OOM.replace("1.02 GiB is free", "1.02 GiB is free. Of the allocated memory 20.0 GiB is allocated by PyTorch, and 15.9 GiB is reserved by PyTorch but unallocated")  # fmt: skip
 PORT = "RuntimeError: The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n"

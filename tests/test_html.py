@@ -129,9 +129,6 @@ def test_a_healthy_job_says_so_and_an_unknown_one_what_to_ask() -> None:
     assert "does not show whether" in unknown.text
 
 
-# ── the lines around the evidence ────────────────────────────────────────────────────────────
-
-
 def test_the_proof_stands_among_its_neighbours_with_their_numbers() -> None:
     lines = [f"step {n}" for n in range(1, 31)] + ["KeyError: 'lr'"] + [f"after {n} & <b>" for n in range(9)]
     lines[28:28] = ["Traceback (most recent call last):", '  File "train.py", line 7, in main', "    go()"]
@@ -147,8 +144,6 @@ def test_a_line_of_a_megabyte_is_cut() -> None:
     html = diagnose(f"{wide}\n[rank3]: KeyError: '{wide}'\n{wide}\n").to_html()
     assert len(html) < 60_000
 
-
-# ── hostile text ─────────────────────────────────────────────────────────────────────────────
 
 ATTACKS = (
     "<script>alert(1)</script>", "</style><script>alert(1)</script>", "</title><svg onload=alert(1)>", '" onmouseover="alert(1)" x="',
@@ -181,9 +176,6 @@ def test_hostile_text_is_text(said: str) -> None:
 @given(st.text(st.characters(), max_size=60))
 def test_any_text_is_text(said: str) -> None:
     assert_inert(Diagnosis.of(hostile(said)).to_html())
-
-
-# ── the rank timelines ────────────────────────────────────────────────────────────────────────
 
 
 def test_the_first_failure_stands_first_and_open() -> None:
@@ -230,9 +222,6 @@ def test_the_root_sign_stands_with_the_rank_that_the_verdict_names() -> None:
     html = Diagnosis.of(found).to_html()
     assert set(re.findall(r'<use href="#first" x="([\d.]+%)"', html.partition('class="lane head"')[2])) == {"50.0%"}
     assert re.findall(r'<use href="#error" x="([\d.]+%)"', html.partition('class="lane head"')[2]) == ["90.0%"]
-
-
-# ── several jobs ─────────────────────────────────────────────────────────────────────────────
 
 
 def jobs(count: int) -> list[Diagnosis]:

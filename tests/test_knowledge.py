@@ -39,9 +39,6 @@ def wrong(*folders: Path) -> list[str]:
     return str(error.value).splitlines()
 
 
-# ── what a file says ─────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("when", "read"),
     [
@@ -131,9 +128,6 @@ def test_all_mistakes_of_all_files_are_one_error(tmp_path: Path, ours: Path) -> 
     assert issubclass(RuleError, UserError)
 
 
-# ── folders over folders ─────────────────────────────────────────────────────────────────────
-
-
 def test_a_site_adds_a_cause_of_its_own(tmp_path: Path, ours: Path) -> None:
     put(tmp_path / "site" / "deep" / "raid.yaml", cause_file("site/raid"))
     known = plain(ours, tmp_path / "site")
@@ -213,9 +207,6 @@ def test_a_rule_twice_is_a_mistake(ours: Path) -> None:
     assert any("the rule `tape/loader` is described a second time" in line for line in wrong(ours))
 
 
-# ── where they lie ───────────────────────────────────────────────────────────────────────────
-
-
 def test_rules_lie_in_the_wheel_or_in_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "lib" / "slurmdoctor"
     monkeypatch.setattr(paths, "__file__", str(package / "knowledge" / "paths.py"))
@@ -249,9 +240,6 @@ def test_a_folder_that_is_not_there_is_told_where_it_was_named(tmp_path: Path, m
     monkeypatch.setenv("SLURMDOCTOR_RULES", str(tmp_path / "gone"))
     with pytest.raises(UserError, match=r"SLURMDOCTOR_RULES names .*gone"):
         folders()
-
-
-# ── the cache ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from slurmdoctor.model import UserError
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
 QUIET = "loader opened a shard of the data set\n"
 SECRET = "hf" + "_" + "AbCdEfGhIjKlMnOp" * 2 + "QrSt"
+CONTRACT = {"verdict", "cause", "first_failure", "fixes"}
 
 
 @pytest.fixture
@@ -69,22 +70,19 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
         assert set(tools) == {"diagnose_text", "diagnose_path", "diagnose_job", "explain_cause", "list_causes"}
         for tool in tools.values():
             assert tool.description
-            assert tool.annotations is not None
-            assert tool.annotations.read_only_hint
-            assert tool.annotations.idempotent_hint
-            assert not tool.annotations.destructive_hint
-            assert tool.annotations.open_world_hint == (tool.name == "diagnose_job")
-            if tool.name.startswith("diagnose"):
-                assert tool.output_schema is not None
-                assert {"verdict", "cause", "first_failure", "fixes"} <= set(tool.output_schema["properties"])
+            hints: Any = tool.annotations
+            assert (hints.read_only_hint, hints.idempotent_hint, hints.destructive_hint) == (True, True, False)
+            assert hints.open_world_hint == (tool.name == "diagnose_job")
+            told = (tool.output_schema or {}).get("properties", {}) if tool.name.startswith("diagnose") else CONTRACT
+            assert set(told) >= CONTRACT
         assert tools["diagnose_text"].input_schema["properties"]["text"]["maxLength"] == sandbox.MOST_TEXT
         assert tools["diagnose_job"].input_schema["properties"]["job_id"]["pattern"]
 
         paste = f"```\nexport HF_TOKEN={SECRET}\n{OOM}# {SECRET}\n```"
         result = await client.call_tool("diagnose_text", {"text": paste})
         found = report(result)
-        assert found["cause"]["id"] == "cuda-oom"
-        assert found["first_failure"]["rank"] == 3
+        assert (found["cause"]["id"], found["first_failure"]["rank"]) == ("cuda-oom", 3)
+        assert found["cause"] == diagnose(OOM).to_dict()["cause"]
         assert len(found["coverage"]["notes"]) == 1
         assert said(result).startswith("**✗ rank 3 ran out of GPU memory**")
         assert len(said(result)) <= 1500
@@ -93,20 +91,16 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
         assert report(named)["verdict"] == "unknown"
         assert "root:" not in json.dumps(named.structured_content)
 
-        for path in ("job.log", str(site / "logs" / "job.log")):
+        for path in ("job.log", str(site / "logs" / ".." / "logs" / "job.log"), str(site / "logs")):
             found = report(await client.call_tool("diagnose_path", {"path": path}))
             assert found["cause"]["id"] == "cuda-oom"
-        found = report(await client.call_tool("diagnose_path", {"path": str(site / "logs")}))
-        assert found["cause"]["id"] == "cuda-oom"
         assert "outside of the folders" in str(found["coverage"]["missing"])
         assert "someone else" not in json.dumps(found)
 
-        page = await client.call_tool("explain_cause", {"cause": "cuda-oom"})
-        assert "What to do" in said(page)
+        assert "What to do" in said(await client.call_tool("explain_cause", {"cause": "cuda-oom"}))
         assert "may mean" in said(await client.call_tool("explain_cause", {"cause": "OOM"}))
         page = await client.call_tool("explain_cause", {"cause": "cuda-omo"})
-        assert page.is_error
-        assert "did you mean `cuda-oom`" in said(page)
+        assert (page.is_error, "did you mean `cuda-oom`" in said(page)) == (True, True)
         listed = report(await client.call_tool("list_causes", {}))["causes"]
         assert {"cuda-oom", "collective-timeout"} <= {cause["id"] for cause in listed}
 
@@ -129,8 +123,7 @@ def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) ->
         assert (found["job"]["id"], found["verdict"], found.get("jobs")) == ("4712", "no-failure", None)
         for wrong, word in (({"of_job": "4713"}, "no job 4713"), ({"exit_status": 1}, "of_job")):
             refused = await client.call_tool("diagnose_path", {"path": "mine", **wrong})
-            assert refused.is_error
-            assert word in said(refused)
+            assert (refused.is_error, word in said(refused)) == (True, True)
 
     talk(ask, site / "logs")
 
@@ -139,6 +132,7 @@ def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) ->
     "path",
     [
         "{site}/outside/other.log",
+        "{site}/logs-of-others/other.log",
         "../outside/other.log",
         "{site}/logs/../outside/other.log",
         "link.log",
@@ -169,11 +163,10 @@ def test_what_is_no_question_is_refused(site: Path) -> None:
         for tool, key in (("diagnose_path", "path"), ("explain_cause", "cause")):
             told = said(await client.call_tool(tool, {key: "x\x1b]52;c;ZXZp\x07\x9b2J\u202egol\ny"}))
             assert told.isprintable(), tool
+        too_long = await client.call_tool("diagnose_text", {"text": "x" * (sandbox.MOST_TEXT + 1)})
+        assert (too_long.is_error, "send its first and last 4 MiB" in said(too_long)) == (True, True)
 
     talk(ask, site / "logs")
-
-
-def test_without_a_folder_no_path_is_read(site: Path) -> None:
     assert "--allow DIR" in sandbox.answer({"path": str(site / "logs" / "job.log")})["error"]
 
 
@@ -234,24 +227,11 @@ def test_only_regular_files_are_read(site: Path) -> None:
     assert left_out == 1  # the link; a pipe is none of the folder's logs
 
 
-def test_a_folder_beside_an_allowed_one_is_outside(tmp_path: Path) -> None:
-    assert not sandbox.is_under(tmp_path / "logs-of-others", [tmp_path / "logs"])
-    assert sandbox.is_under(tmp_path / "logs" / ".." / "logs" / "a", [tmp_path / "logs"])
-
-
 def test_without_the_extra_one_line_says_what_to_install() -> None:
     program = "import sys; sys.modules['mcp'] = None; from slurmdoctor.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, "mcp"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "pip install 'mcp>=2,<3'" in done.stderr
-
-
-def test_the_worker_says_what_python_says() -> None:
-    assert sandbox.answer({"text": OOM})["report"]["cause"] == diagnose(OOM).to_dict()["cause"]
-
-
-# ── the wire ─────────────────────────────────────────────────────────────────────────────────
 
 
 class Raw:
@@ -260,17 +240,15 @@ class Raw:
     def __init__(self, *options: str, path: str = "") -> None:
         environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
         command = [sys.executable, "-m", "slurmdoctor", "mcp", *options]
-        self.status = 0
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.process: Any = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         told = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         self.ask("first", "initialize", told)
         assert self.answer("first")["result"]["serverInfo"]["name"] == "slurmdoctor"
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def send(self, line: bytes | dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
-        self._process.stdin.flush()
+        self.process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        self.process.stdin.flush()
 
     def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
         self.send({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
@@ -278,30 +256,19 @@ class Raw:
     def call(self, ident: str, tool: str, **arguments: str) -> None:
         self.ask(ident, "tools/call", {"name": tool, "arguments": arguments})
 
-    def next(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        return dict(json.loads(self._process.stdout.readline()))
-
     def answer(self, ident: str) -> dict[str, Any]:
         """The next line, which must be the answer to this."""
-        found = self.next()
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
         assert found.get("id") == ident, found
         return found
-
-    def interrupted(self) -> int:
-        self._process.send_signal(signal.SIGINT)
-        self.status = self._process.wait(60)
-        return self.status
 
     def __enter__(self) -> "Raw":
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        assert self._process.wait(60) == self.status
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
 
 
 def test_what_cannot_be_read_does_not_stop_the_server_and_an_interrupt_does() -> None:
@@ -310,7 +277,8 @@ def test_what_cannot_be_read_does_not_stop_the_server_and_an_interrupt_does() ->
             server.send(line)
         server.ask("last", "ping", {})
         assert server.answer("last")["result"] == {}
-        assert server.interrupted() == -signal.SIGINT
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == -signal.SIGINT
 
 
 @pytest.fixture
@@ -358,6 +326,7 @@ def test_slow_questions_hold_up_no_quick_one(slow: Path) -> None:
         raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": jobs[0]}})
         until(lambda: not alive(first))
         until(lambda: alive(third))  # its place is free
+    assert raw.process.returncode == 0
     until(lambda: not alive(third))  # nobody is left who wants to know
 
 
@@ -370,15 +339,6 @@ def test_an_interrupt_leaves_no_program_of_slurm_behind(slow: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     until(lambda: not any(map(alive, asked.iterdir())))
-
-
-def test_a_text_that_is_too_long_is_told_what_to_send() -> None:
-    async def ask(client: Client) -> None:
-        result = await client.call_tool("diagnose_text", {"text": "x" * (sandbox.MOST_TEXT + 1)})
-        assert result.is_error
-        assert "send its first and last 4 MiB" in said(result)
-
-    talk(ask)
 
 
 def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

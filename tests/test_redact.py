@@ -100,9 +100,6 @@ def test_a_key_over_several_lines_of_a_traceback() -> None:
     assert safe.first_failure.traceback == ("before", "[redacted private key]", "after")
 
 
-# ── what stays ───────────────────────────────────────────────────────────────────────────────
-
-
 def test_what_engineers_need_and_what_only_looks_like_a_secret_stays() -> None:
     look_alikes = [line for kind in DESCRIBED for line in kind.no_match]
     assert len(set(look_alikes)) >= 200
@@ -155,9 +152,6 @@ def test_a_site_has_kinds_of_its_own_and_its_fix_keeps_its_contact() -> None:
     assert "loader of [redacted e-mail] with [redacted portal token]: tape" in shown
 
 
-# ── control characters ───────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("mode", ["off", "default", "strict"])
 def test_terminal_control_is_always_disarmed(mode: Mode) -> None:
     bad = "\x1b[31mred\x1b[0m \x1b]0;title\x07x \x9b2J a\x00\x00b \u202eabc\u2066 \x07 \ud800 tab\there \x1b]8;;http://x\x1b\\l"
@@ -173,8 +167,6 @@ def test_disarm_leaves_nothing_to_steer_with(said: str) -> None:
     assert disarm(shown) == shown
     shown.encode()
 
-
-# ── the strict mode ──────────────────────────────────────────────────────────────────────────
 
 STRICT = (
     "/gpfs/site/home/jdoe/run/train.py USER=jdoe on gpu-0231.example.internal (10.20.30.40) and fe80::1ff:fe23:4567:890a; "
@@ -223,8 +215,6 @@ def test_strict_masks_names_beside_paths() -> None:
 def test_strict_keeps_what_is_nobody_s() -> None:
     assert [line for line in lines("nobody") if redact(line, "strict") != line] == []
 
-
-# ── the work is linear ───────────────────────────────────────────────────────────────────────
 
 PIECES = ["token=", "--password ", "://a:", "key: '", "hf_", "['curl', '-u', ", "\\\"secret\\\": ", "a@", "eyJ", "wandb key ", "a", "/home",
           "[redacted x]", "pass", "-----BEGIN PRIVATE KEY-----", "%3D", "\u00ad", "api_key" + "." * 40, "docker login ", "x" * 60 + "\n", "AKIA",

@@ -174,8 +174,6 @@ def test_code_and_prose_say_what_they_were_given(said: str) -> None:
     assert "".join(shown.split())[1:-1] == "".join(want.split())
 
 
-# ── Slack ────────────────────────────────────────────────────────────────────────────────────
-
 ELEMENTS = {"rich_text_section", "rich_text_preformatted", "rich_text_list", "text"}
 
 

@@ -146,9 +146,6 @@ def test_what_stands_in_a_file_cannot_steer_the_terminal(ours: Path, tmp_path: P
     assert "\u009b" not in "".join(render(problem) for problem in problems_of(ours, file))
 
 
-# ── drafts ───────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     "line",
     [

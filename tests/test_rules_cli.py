@@ -121,9 +121,6 @@ def test_new_wants_a_plain_name(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# ── rules test ───────────────────────────────────────────────────────────────────────────────
-
-
 def case(folder: Path, name: str, truth: str, log: str = "") -> None:
     (folder / name).mkdir(parents=True)
     (folder / name / "truth.yaml").write_text(truth)

@@ -111,6 +111,3 @@ def test_the_year_may_come_from_any_file_of_the_job() -> None:
 
     assert years("step 1\n", "2025-03-21 02:00:00 x\n", "2024/03/21T02:00 x\n", "step 2\n") == [2025, 2025, 2024, 2025]
     assert years("step 1\n") == [ASSUMED_YEAR]
-
-
-# ── lines ────────────────────────────────────────────────────────────────────────────────────

@@ -63,9 +63,6 @@ def test_what_it_says_has_its_denominator_and_where_there_is_nothing_it_says_so(
     assert re.sub(r"(?<=[.:;]) ", "\n", Page(render(WORDED[name])).text) == snapshot
 
 
-# ── drawings ─────────────────────────────────────────────────────────────────────────────────
-
-
 def test_bars_are_as_long_as_their_numbers() -> None:
     rows = re.findall(r"<tr>\s*<th.*?</tr>", render(BIG), re.S)
     widths = [re.findall(r'<rect width="([\d.]+)%"', row) for row in rows[1:3]]
@@ -104,9 +101,6 @@ def test_columns_end_below_a_round_number_and_counts_have_no_halves(most: float,
     found = marks(most)
     assert len(found) == count
     assert found[-1] == pytest.approx(last)
-
-
-# ── any dataset ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("said", [*ATTACKS, "\u05d0\u05d1" * 2_500, "w" * 5_000, ""])

@@ -194,9 +194,6 @@ def test_a_job_of_thousands_of_files_and_nodes_is_no_trouble() -> None:
     assert found.notes == (f"{found.logs[4095]} is cut", f"{found.nodes[1023]} is gone")
 
 
-# ── the key ──
-
-
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

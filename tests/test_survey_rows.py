@@ -143,8 +143,6 @@ def test_a_fingerprint_changes_with_each_log_the_rules_and_the_record() -> None:
     assert len({fingerprint(before, How()), *others}) == 7
 
 
-# ── the last line of a job without a known cause: its program's, not what the launcher or Slurm said after it ──
-
 WORK = "".join(f"step {n} loss 2.{n}\n" for n in range(30))
 SAYS = "solver: could not settle the mesh of part 17"
 SRUN = "srun: error: node07: task 3: Exited with exit code 3\nslurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-11-20T12:01:09 ***\n"
