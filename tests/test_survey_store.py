@@ -190,7 +190,8 @@ def test_an_older_dataset_goes_on_and_a_newer_one_is_refused(tmp_path: Path) -> 
 def _damaged_inside(data: bytes) -> bytes:
     column = pq.ParquetFile(BytesIO(data)).metadata.row_group(0).column(0)
     begin: int = column.dictionary_page_offset or column.data_page_offset
-    return data[:begin] + b"\xff" * column.total_compressed_size + data[begin + column.total_compressed_size :]
+    size: int = column.total_compressed_size
+    return data[:begin] + b"\xff" * size + data[begin + size :]
 
 
 @pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:400], lambda data: data[:-1], _damaged_inside])
