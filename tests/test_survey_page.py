@@ -12,15 +12,10 @@ from answers_examples import BIG, EMPTY, SMALL, hostile, many
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
 from slurmdoctor.survey.sections import hours, name, share, span
 from slurmdoctor.survey.views import marks, render
-from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, Page
+from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, STEERING, Page, assert_sound
 
 DRAWN, MEASURED = {"bdi", "g"}, {"data-label", "cx", "cy", "rx"}
 EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "hostile": hostile("<b>x</b>"), "many": many(100)}
-
-
-@pytest.fixture(params=EXAMPLES.values(), ids=list(EXAMPLES))
-def html(request: pytest.FixtureRequest) -> str:
-    return render(request.param)
 
 
 def assert_inert(html: str) -> None:
@@ -29,21 +24,16 @@ def assert_inert(html: str) -> None:
     assert {name for name, _ in page.elements} <= ELEMENTS | DRAWN
     assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES | MEASURED
     assert set(page.all("href")) == {"#details"}
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.text)
+    assert not re.search(STEERING, page.text)
 
 
-def test_it_is_one_well_formed_document_that_asks_nothing_of_the_network(html: str) -> None:
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_it_is_one_well_formed_document_that_asks_nothing_of_the_network(example: str) -> None:
+    html = render(EXAMPLES[example])
     assert_inert(html)
-    page = Page(html)
-    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert_sound(html)
+    levels = [int(name[1]) for name, _ in Page(html).elements if re.fullmatch("h[1-6]", name)]
     assert levels == [1] + [2] * (len(levels) - 1)
-    ids = list(page.all("id"))
-    assert len(ids) == len(set(ids))
-    assert set(page.all("aria-labelledby")) <= set(ids)
-    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy is not None
-    assert policy.startswith("default-src 'none'")
-    assert not re.search(r"@import|url\((?!#)|<script|<iframe|<img|<link", html)
 
 
 WORDED = {
@@ -111,9 +101,8 @@ def test_hostile_text_is_text(said: str) -> None:
 @pytest.mark.parametrize("letter", ["&", "\U0001f525"])
 def test_it_stays_small_at_any_dataset(letter: str) -> None:
     html = render(many(2_000, letter * 5_000))
-    assert len(html) <= 400_000
     page = Page(html)
-    assert len(page.elements) < 20_000
+    assert (len(html) <= 400_000, len(page.elements) < 20_000) == (True, True)
     for more in ("1,960 more causes", "1,990 more partitions", "1,975 more suspects", "1,990 more kinds"):
         assert f"{more} not shown" in page.text
 
