@@ -2,11 +2,8 @@
 
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from time import process_time
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -64,11 +61,8 @@ def test_passwords_as_programs_and_people_of_many_countries_write_them(password:
     assert missed == []
 
 
-def test_passwords_of_small_letters_in_arguments_and_addresses() -> None:
+def test_passwords_of_small_letters_in_arguments_and_addresses_and_keys_of_programs() -> None:
     assert [line for line in lines("words") if WORD in redact(line.replace("§", WORD))] == []
-
-
-def test_keys_of_programs() -> None:
     for line in lines("keys"):
         made, secrets = planted(line, random.Random(line))
         shown = redact(f"RuntimeError: {made} failed")
@@ -82,14 +76,11 @@ def test_a_token_in_a_file_name_and_beside_signs(before: str) -> None:
         assert shown.replace("\u00ad", "") == f"{before}[redacted hf token]{behind}".replace("\u00ad", "")
 
 
-def test_a_token_that_a_line_of_eighty_columns_breaks() -> None:
+def test_a_token_that_a_line_of_eighty_columns_breaks_or_that_is_coloured_inside() -> None:
     line = f"{'gated repo, tried with':>60} {HF} and failed"
     assert redact(f"{line[:80]}\n{line[80:]}") == f"{line[:61]}[redacted hf token] and failed"
     assert redact(line[:80]) == f"{line[:61]}[redacted hf token]"
     assert HF[20:] not in redact(f"│ {line[:78]} │\n│ {line[78:]}")
-
-
-def test_colour_inside_a_secret_does_not_save_it() -> None:
     assert redact(HF[:9] + "\x1b[1m" + HF[9:]) == "[redacted hf token]"
 
 
@@ -100,37 +91,26 @@ def test_a_key_over_several_lines_of_a_traceback() -> None:
     assert safe.first_failure.traceback == ("before", "[redacted private key]", "after")
 
 
-def test_what_engineers_need_and_what_only_looks_like_a_secret_stays() -> None:
+def test_the_kinds_of_the_public_scanners_are_there_and_what_only_looks_like_a_secret_stays() -> None:
+    assert len(DESCRIBED) >= 120
+    assert [kind.id for kind in DESCRIBED if not kind.match or not kind.no_match or not kind.source] == []
     look_alikes = [line for kind in DESCRIBED for line in kind.no_match]
     assert len(set(look_alikes)) >= 200
     assert [line for line in look_alikes + lines("harmless") if redact(line) != line] == []
 
 
-def test_the_kinds_of_the_public_scanners_are_there() -> None:
-    assert len(DESCRIBED) >= 120
-    assert [kind.id for kind in DESCRIBED if not kind.match or not kind.no_match or not kind.source] == []
-
-
 def test_no_false_mask_on_the_fixtures() -> None:
     """Fixtures hold no secrets but planted ones, which are named `secret...` or `redact...`."""
-    logs = [
-        path
-        for path in (Path(__file__).parent / "fixtures").rglob("*")
-        if path.suffix in {".log", ".out", ".err", ".txt"} and not path.parts[-2].startswith(("secret", "redact"))
-    ]
-    for path in logs:
-        texts = dict.fromkeys(path.read_bytes()[:200_000].decode("utf-8", "replace").splitlines())
-        assert [line for line in texts if redact(line) != disarm(line)] == [], path
+    for path in (Path(__file__).parent / "fixtures").rglob("*"):
+        if path.suffix in {".log", ".out", ".err", ".txt"} and not path.parts[-2].startswith(("secret", "redact")):
+            texts = dict.fromkeys(path.read_bytes()[:200_000].decode("utf-8", "replace").splitlines())
+            assert [line for line in texts if redact(line) != disarm(line)] == [], path
 
 
-def test_off_masks_nothing() -> None:
+def test_off_masks_nothing_and_nothing_is_rebuilt_for_ordinary_text() -> None:
     assert redact("password=hunter2hunter2", "off") == "password=hunter2hunter2"
-    assert redact("password=hunter2hunter2") == "password=[redacted secret]"
-
-
-def test_nothing_is_rebuilt_for_ordinary_text() -> None:
-    assert Redactor().apply(SILENT) is SILENT
     assert Redactor("off").apply(CUDA_OOM) is CUDA_OOM
+    assert Redactor().apply(SILENT) is SILENT
 
 
 OWN = "Tell storage@hpc.example.org that {volume} is gone; the password is shown there."
@@ -186,8 +166,7 @@ def test_strict_gives_false_names_throughout() -> None:
 def test_strict_is_consistent_over_a_diagnosis() -> None:
     first = FirstFailure(rank=1, node="tucana", file="/home/jdoe/job.log", line=3, text="jdoe on tucana")
     safe = Redactor("strict").apply(replace(CUDA_OOM, first_failure=first, reasons=("tucana (10.1.2.3) said so",)))
-    host = safe.first_failure.node
-    assert host is not None
+    host = str(safe.first_failure.node)
     assert host.startswith("host-")
     assert (safe.first_failure.file, safe.first_failure.text) == ("/home/user-1/job.log", f"user-1 on {host}")
     assert safe.reasons == (f"{host} (ip-1) said so",)
@@ -200,19 +179,14 @@ def test_strict_masks_a_person_by_where_the_name_stands_and_then_everywhere(name
     for tree in TABLES["people"].split():
         path = tree.replace("USER", name).replace("GROUP", "ab123").replace("WORK", "work")
         shown = redact(f"OSError: [Errno 122] Disk quota exceeded: '{path}' ({name} on x, {name}-backup)", "strict")
-        assert name not in shown, shown
-        assert "ab123" not in shown, shown
-        assert shown.count("user-") >= 3, shown
+        assert (name in shown, "ab123" in shown, shown.count("user-") >= 3) == (False, False, True), shown
 
 
-def test_strict_masks_names_beside_paths() -> None:
+def test_strict_masks_names_beside_paths_and_keeps_what_is_nobody_s() -> None:
     for line, names in TABLES["names"].items():
         shown = redact(line, "strict")
         assert not [name for name in names.split() if name in shown], shown
         assert redact(line) == line
-
-
-def test_strict_keeps_what_is_nobody_s() -> None:
     assert [line for line in lines("nobody") if redact(line, "strict") != line] == []
 
 
@@ -221,26 +195,21 @@ PIECES = ["token=", "--password ", "://a:", "key: '", "hf_", "['curl', '-u', ", 
           "basic ", "1.", "\x1b[", "a:", "--a-"]  # fmt: skip
 
 
-def calls(work: Callable[[], Any]) -> int:
-    """How many functions are called, in Python and in C."""
-    count = 0
-
-    def note(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
+def calls(text: str) -> int:
+    """How many functions are called to redact a text, in Python and in C."""
+    events: list[str] = []
+    sys.setprofile(lambda frame, event, arg: events.append(event))
     try:
-        work()
+        redact(text)
     finally:
         sys.setprofile(None)
-    return count
+    return events.count("call") + events.count("c_call")
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_twice_the_text_is_twice_the_work_and_is_read_to_its_end(piece: str) -> None:
     redact(piece * 20)
-    once, twice = (calls(lambda times=times: redact(piece * times)) for times in (250, 500))  # type: ignore[misc]
+    once, twice = (calls(piece * times) for times in (250, 500))
     assert twice <= 2.2 * once + 100
     for mode in ("default", "strict"):
         assert "hunter2" not in redact(piece * 1000 + "\npassword=hunter2hunter2", mode)

@@ -82,7 +82,7 @@ def _handler(slack: Slack) -> type[BaseHTTPRequestHandler]:
         def _answer(self, name: str) -> dict[str, Any]:
             if name == "chat.postMessage" and not slack.member:
                 return {"ok": False, "error": "not_in_channel"}
-            known = {
+            known: dict[str, dict[str, Any]] = {
                 "auth.test": {"bot_id": "B1", "user_id": "U0BOT", "team_id": "T1", "team": "t", "user": "bot"},
                 "conversations.replies": {"messages": slack.replies},
                 "chat.postMessage": {"ts": "99.9"},

@@ -70,9 +70,9 @@ def shown(row: Row) -> str:
     return json.encode(row).decode().casefold()
 
 
-def word(rng: random.Random, least: int = 5) -> str:
+def word(rng: random.Random) -> str:
     """A name that no text of ours holds."""
-    return "q" + "".join(rng.choices(string.ascii_lowercase, k=rng.randrange(least - 1, 12)))
+    return "q" + "".join(rng.choices(string.ascii_lowercase, k=rng.randrange(4, 12)))
 
 
 def test_no_name_is_left_and_what_names_nobody_stays() -> None:
@@ -136,10 +136,9 @@ def test_no_name_of_a_column_is_left_in_any_text_in_any_form(form: str) -> None:
 
 @pytest.mark.parametrize("name", ["li", "wu"])
 def test_a_short_name_is_one_only_as_a_word(name: str) -> None:
-    found = anonymous(replace(ROW, user=name, evidence=f"{name}: no such user, {name}_3 (client, wurst)"))
-    assert found.evidence is not None
-    assert re.findall(rf"(?<![a-z]){name}(?![a-z])", found.evidence) == []
-    assert "client, wurst" in found.evidence
+    evidence = str(anonymous(replace(ROW, user=name, evidence=f"{name}: none, {name}_3 (client, wurst)")).evidence)
+    assert re.findall(rf"(?<![a-z]){name}(?![a-z])", evidence) == []
+    assert "client, wurst" in evidence
 
 
 @pytest.mark.parametrize(
@@ -163,23 +162,13 @@ def test_other_hosts_people_and_places_in_texts_go_too(text: str) -> None:
     assert [name for name in ("other", "10.20", "fe80", "b07", "90210") if name in said] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has 79 GiB",
-        "step 3/8 at 1.2 it/s, I/O error 5, 16:30",
-        "KeyError: 'input_ids'",
-        "[rank3]: torch.distributed.DistBackendError: NCCL error 2 in 12.4 s",
-    ],
-)
-def test_what_names_nobody_is_left_in_texts(text: str) -> None:
-    assert anonymous(replace(ROW, evidence=text)).evidence == text
+def test_what_names_nobody_is_left_in_texts() -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has 79 GiB"
+    for kept in (text, "step 3/8 at 1.2 it/s, I/O error 5, 16:30", "KeyError: 'input_ids'", "NCCL error 2 in 12.4 s"):
+        assert anonymous(replace(ROW, evidence=kept)).evidence == kept
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["one-word", "dots", "controls", "escapes-open", "random", "invalid-utf8", "zalgo", "half-surrogates", "json", "secrets", "hosts-srun"],
-)  # fmt: skip
+@pytest.mark.parametrize("kind", ["one-word", "dots", "controls", "escapes-open", "random", "invalid-utf8", "zalgo", "half-surrogates", "json", "secrets", "hosts-srun"])  # fmt: skip
 def test_hostile_text_is_no_trouble(kind: str) -> None:
     text = hostile.KINDS[kind]()[:2000].decode("utf-8", "replace")
     names = {"user": f"{text[:300]}\ud800", "job_name": text[300:700], "nodes": (text[:40],)}
@@ -202,10 +191,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_key_is_made_once_for_its_user_s_eyes_alone(config: Path) -> None:
     first = pseudonyms.own_key()
-    assert len(first) == 32
-    assert pseudonyms.own_key() == first
-    assert stat.S_IMODE(config.stat().st_mode) == 0o600
-    assert list(config.parent.iterdir()) == [config]
+    assert (len(first), pseudonyms.own_key()) == (32, first)
+    assert (stat.S_IMODE(config.stat().st_mode), list(config.parent.iterdir())) == (0o600, [config])
     config.chmod(0o644)
     with pytest.raises(UserError, match="others may read") as told:
         pseudonyms.own_key()
