@@ -2,6 +2,7 @@
 
 import pytest
 
+from builders import watchdog
 from slurmdoctor import diagnose
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
@@ -20,8 +21,6 @@ ROOT = "Root Cause (first observed failure):\n"
 RAISED = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + "=" * 60 + "\ntrain.py FAILED\n" + RULE
 )
-
-
 RESTART = """\
 ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 1 (pid: 11277) of binary: /usr/bin/python
 INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart worker group
@@ -32,8 +31,6 @@ INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete fo
 
 INFO:torch.distributed.elastic.agent.server.api:[default] Starting worker group
 """
-
-
 CUT = """\
 Traceback (most recent call last):
   File "/code/train.py", line 60, in main
@@ -45,8 +42,6 @@ RETRIED = (
     "'[Errno 101] Network is unreachable' thrown while requesting HEAD https://huggingface.co/org/model/resolve/main/vocab.json\n"
     "Retrying in 1s [Retry 1/5].\n"
 )
-
-
 OLD_RESTART = """\
 [ERROR] 2026-05-21 23:18:16,219 local_elastic_agent: [default] Worker group failed
 Traceback (most recent call last):
@@ -57,16 +52,10 @@ Exception:
 [INFO] 2026-05-21 23:18:16,220 api: [default] Worker group FAILED. 3/3 attempts left; will restart worker group
 [INFO] 2026-05-21 23:18:46,502 api: [default] Starting worker group
 """
-
-
-WATCHDOG = (
-    "  what():  [PG ID 1 PG GUID 1 Rank 0] Process group watchdog thread terminated with exception: [Rank 0] Watchdog caught "
-    "collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for "
-    "600081 milliseconds before timing out.\n"
+WATCHDOG = watchdog(
+    0, "  what():  [PG ID 1 PG GUID 1 Rank 0] Process group watchdog thread terminated with exception: ", 1, "BROADCAST"
 )
 BROKEN = "run.sh: line 45: --disable_tqdm: command not found\n"
-
-
 REFUSED = """\
 [rank1]: Traceback (most recent call last):
 [rank1]:   File "/code/train.py", line 34, in main
@@ -80,8 +69,6 @@ srun: Terminating StepId=4711.0
 slurmstepd: error: *** STEP 4711.0 ON node1 CANCELLED AT 2026-10-20T20:38:36 ***
 srun: error: node1: task 0: Terminated
 """
-
-
 ABORTED = """\
 srun: error: node1: task 0: Exited with exit code 1
 /app/run.sh: line 197: 2985003 Aborted                 (core dumped) "${COMMAND[@]}"
@@ -139,10 +126,9 @@ CASES: dict[str, tuple[str, str | None, dict[str, object]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_the_log_shows_counts(name: str) -> None:
     log, cause, more = CASES[name]
-    found = diagnose(log).to_dict()
-    first, named = found["first_failure"] or {}, found["cause"] or {}
-    shown = {**found["exit"], "verdict": found["verdict"], "confidence": named.get("confidence")}
-    shown |= {name: first.get(name) for name in ("rank", "node")}
-    assert named.get("id") == cause
-    assert shown == {**shown, **more}
-    assert cause is None or found["verdict"] == "failed"
+    found = diagnose(log)
+    first, end = found.first_failure, found.exit
+    shown = {"code": end.code, "signal": end.signal, "rank": first.rank, "node": first.node}
+    shown |= {"verdict": found.verdict, "confidence": found.cause.confidence}
+    assert (found.cause.id, shown) == (cause, {**shown, **more})
+    assert cause is None or found.verdict == "failed"

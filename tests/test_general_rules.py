@@ -1,20 +1,14 @@
 """An everyday exception gets the cause that its words tell; whoever knows the message itself knows better; without a traceback it is a remark."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import rule_files
-import slurmdoctor
+from builders import cause_of, raised
+from slurmdoctor import diagnose
 
-FRAMES = 'Traceback (most recent call last):\n  File "/scratch/demo/train.py", line 12, in main\n    run()\n'
 STEPS = "".join(f"step {number}/2000 loss 2.31\n" for number in range(1, 30))
-
-
-def cause(log: str, **options: Any) -> str | None:
-    found: dict[str, str | None] = slurmdoctor.diagnose(log, **options).to_dict()["cause"]
-    return found["id"]
 
 
 @pytest.mark.parametrize(
@@ -31,37 +25,34 @@ def cause(log: str, **options: Any) -> str | None:
         ("TypeError: fit() got an unexpected keyword argument 'dtype'", "python-error"),
     ],
 )
-def test_the_wording_tells_the_cause(error: str, expected: str) -> None:
-    assert cause(STEPS + FRAMES + error + "\n") == expected
+def test_the_wording_tells_the_cause_of(error: str, expected: str) -> None:
+    assert cause_of(STEPS, raised(error)) == expected
 
 
 def test_a_rule_that_knows_the_message_comes_before_the_wording(tmp_path: Path) -> None:
     (tmp_path / "lost-tape.yaml").write_text(rule_files.cause_file("site/lost-tape"))
-    assert cause(FRAMES + "FileNotFoundError: tape library is gone\n", rules=[tmp_path]) == "site/lost-tape"
+    assert cause_of(raised("FileNotFoundError: tape library is gone"), rules=[tmp_path]) == "site/lost-tape"
 
 
 def test_a_remark_about_an_error_is_no_failure() -> None:
-    assert cause("ValueError: tape shapes do not match, sample skipped\n" + STEPS) is None
-    assert cause(STEPS + "ValueError: tape shapes do not match\n" + "sample skipped\n" * 3) is None
+    assert cause_of("ValueError: tape shapes do not match, sample skipped\n" + STEPS) is None
+    assert cause_of(STEPS + "ValueError: tape shapes do not match\n" + "sample skipped\n" * 3) is None
 
 
 def test_a_paste_of_the_one_line_is_answered_with_low_confidence() -> None:
-    found = slurmdoctor.diagnose("[rank3]: ValueError: shapes (3,4) and (3,4) not aligned\n").to_dict()
-    assert (found["cause"]["id"], found["cause"]["confidence"]) == ("tensor-mismatch", "low")
+    cause = diagnose("[rank3]: ValueError: shapes (3,4) and (3,4) not aligned\n").cause
+    assert (cause.id, cause.confidence) == ("tensor-mismatch", "low")
 
 
-LABELS = [
-    "[2026-03-01 14:53:32,330] torch._dynamo.convert_frame: [WARNING] ",
-    "W0301 14:53:32.330000 4411 site-packages/torch/_dynamo/convert_frame.py:1125] ",
-]
-
-
-@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize(
+    "label",
+    [
+        "[2026-03-01 14:53:32,330] torch._dynamo.convert_frame: [WARNING] ",
+        "W0301 14:53:32.330000 4411 site-packages/torch/_dynamo/convert_frame.py:1125] ",
+    ],
+)
 def test_a_traceback_that_was_logged_as_a_warning_is_no_failure(label: str) -> None:
-    error = (
-        FRAMES
-        + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nFileNotFoundError: [Errno 2] No such file or directory: 'ldconfig'\n"
-    )
-    logged = "".join(label + line + "\n" for line in error.splitlines())
-    assert cause(logged) is None
-    assert cause(logged.replace("WARNING", "ERROR").replace("W0301", "E0301")) == "file-not-found"
+    message = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nFileNotFoundError: [Errno 2] No such file or directory: 'ldconfig'"
+    logged = raised(message, label).replace("\nFile", f"\n{label}File")
+    assert cause_of(logged) is None
+    assert cause_of(logged.replace("WARNING", "ERROR").replace("W0301", "E0301")) == "file-not-found"

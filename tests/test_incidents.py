@@ -15,62 +15,60 @@ def parted(*events: Event, order: Any = "timestamps") -> list[tuple[str, list[st
     return [(i.cause, [e.cause for e in i.events]) for i in found]
 
 
-def count(*events: Event) -> int:
-    return len(parted(*events))
+def oom(rank: int | None = 1, at: int = 200, time: float | None = 10.0, **more: Any) -> Event:
+    return event("cuda-oom", rank, time, at, **more)
+
+
+def after(cause: str, at: int = 200, **more: Any) -> Event:
+    return event(cause, 1, 10.0, at, **more)
+
+
+CONFIRMED = after("host-oom", 100, role="confirmation")
+WAITED = after("collective-timeout", 100)
 
 
 @pytest.mark.parametrize(
-    ("second", "incidents"),
+    ("one", "other", "incidents"),
     [
-        (event("cuda-oom", 1, 99.0, 2147), 1),
-        (event("cuda-oom", 1, 99.0, 2148), 2),
-        (event("cuda-oom", 1, 15.0, 9000), 1),
-        (event("cuda-oom", 1, 15.1, 9000), 2),
-        (event("cuda-oom", 1, 5.0, 9000), 1),
-        (event("cuda-oom", 1, None, 9000), 2),
-        (event("cuda-oom", 2, 10.0, 110), 2),
-        (event("cuda-oom", 1, 10.0, 110, source=1), 2),
-        (event("cuda-oom", None, 10.0, 110), 2),
+        # near each other in bytes or seconds, of one rank and one file
+        (oom(at=100), oom(at=2147, time=99.0), 1),
+        (oom(at=100), oom(at=2148, time=99.0), 2),
+        (oom(at=100), oom(at=9000, time=15.0), 1),
+        (oom(at=100), oom(at=9000, time=15.1), 2),
+        (oom(at=100), oom(at=9000, time=5.0), 1),
+        (oom(at=100), oom(at=9000, time=None), 2),
+        (oom(at=100), oom(2, at=110), 2),
+        (oom(at=100), oom(at=110, source=1), 2),
+        (oom(at=100), oom(None, at=110), 2),
+        # writers without a rank are told apart by node; their clock tells nothing of one process
+        (oom(None, 100, node="n1"), oom(None, node="n1"), 1),
+        (oom(None, 100, node="n1"), oom(None, node="n2"), 2),
+        (oom(None, 100, node="n1"), oom(None, 9000, node="n1"), 2),
+        # a chain is one incident wherever it stands, two chains only of a known rank
+        (oom(at=100, group=7), event("peer-lost", 1, 99.0, 9000, group=7), 1),
+        (oom(at=100, group=7), event("peer-lost", 2, 10.0, 200, group=7), 1),
+        (oom(at=100, group=7), oom(group=8), 1),
+        (oom(None, 100, group=7), oom(None, group=8), 2),
+        (oom(None, 100, group=7), oom(None), 1),
+        (oom(None, 100), oom(None, group=8), 1),
+        # a confirmation joins confirmations only
+        (CONFIRMED, after("killed"), 2),
+        (after("killed", 50), CONFIRMED, 2),
+        (CONFIRMED, after("host-oom", role="confirmation"), 1),
+        # what a rank meets after it gave up waiting is another incident, but for a generic error or a lost peer
+        (WAITED, oom(), 2),
+        (WAITED, after("python-error"), 1),
+        (WAITED, after("peer-lost"), 1),
+        (after("collective-timeout", 100, role="root"), oom(), 1),
+        (after("nccl-transport", 100, role="either"), oom(), 1),
     ],
 )
-def test_one_writers_events_near_each_other_are_one_incident(second: Event, incidents: int) -> None:
-    assert count(event("cuda-oom", 1, 10.0, 100), second) == incidents
+def test_one_writers_events_of_one_matter_are_one_incident(one: Event, other: Event, incidents: int) -> None:
+    assert len(parted(one, other)) == incidents
 
 
-def test_writers_without_a_rank_are_told_apart_by_node() -> None:
-    one = event("cuda-oom", None, 10.0, 100, node="n1")
-    assert count(one, event("cuda-oom", None, 10.0, 200, node="n1")) == 1
-    assert count(one, event("cuda-oom", None, 10.0, 200, node="n2")) == 2
-    assert count(one, event("cuda-oom", None, 10.0, 9000, node="n1")) == 2, "their clock tells nothing of one process"
-
-
-def test_a_chain_is_one_incident_wherever_it_stands() -> None:
-    assert count(event("cuda-oom", 1, 10.0, 100, group=7), event("peer-lost", 1, 99.0, 9000, group=7)) == 1
-    assert count(event("cuda-oom", 1, 10.0, 100, group=7), event("peer-lost", 2, 10.0, 200, group=7)) == 1
-
-
-def test_two_chains_are_one_incident_only_of_a_known_rank() -> None:
-    assert count(event("cuda-oom", 1, 10.0, 100, group=7), event("cuda-oom", 1, 10.0, 200, group=8)) == 1
-    assert count(event("cuda-oom", None, 10.0, 100, group=7), event("cuda-oom", None, 10.0, 200, group=8)) == 2
-    assert count(event("cuda-oom", None, 10.0, 100, group=7), event("cuda-oom", None, 10.0, 200)) == 1
-    assert count(event("cuda-oom", None, 10.0, 100), event("cuda-oom", None, 10.0, 200, group=8)) == 1
-
-
-def test_a_confirmation_joins_confirmations_only() -> None:
-    seen = event("host-oom", 1, 10.0, 100, role="confirmation")
-    assert count(seen, event("killed", 1, 10.0, 200)) == 2
-    assert count(event("killed", 1, 10.0, 50), seen) == 2
-    assert count(seen, event("host-oom", 1, 10.0, 200, role="confirmation")) == 1
-
-
-def test_what_a_rank_meets_after_it_gave_up_waiting_is_another_incident() -> None:
-    wait = event("collective-timeout", 1, 10.0, 100)
-    assert count(wait, event("cuda-oom", 1, 10.0, 200)) == 2
-    assert count(wait, event("python-error", 1, 10.0, 200)) == 1
-    assert count(wait, event("peer-lost", 1, 10.0, 200)) == 1
-    assert count(event("collective-timeout", 1, 10.0, 100, role="root"), event("cuda-oom", 1, 10.0, 200)) == 1
-    assert count(wait, event("python-error", 1, 10.0, 150), event("cuda-oom", 1, 10.0, 200)) == 1
-    assert count(event("nccl-transport", 1, 10.0, 100, role="either"), event("cuda-oom", 1, 10.0, 200)) == 1
+def test_a_generic_error_joins_what_comes_after_a_wait() -> None:
+    assert len(parted(WAITED, after("python-error", 150), oom())) == 1
 
 
 def test_an_event_may_belong_to_an_incident_before_the_last_one() -> None:

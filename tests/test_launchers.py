@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import watchdog
 from slurmdoctor import UserError, diagnose
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.check import check_paths
@@ -40,38 +41,29 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_made_up_launcher_names_rank_node_and_code(site: Path) -> None:
-    log = STEPS + "skiff: process 2 (pid 4121) went down\nskiff: status 41\nskiff: stopping the others\n"
-    found = diagnose(log, rules=[site])
-    assert found.verdict == "failed"
-    assert found.first_failure.rank == 2
-    assert (found.exit.code, found.exit.signal, found.exit.how) == (41, None, "skiff")
-    assert found.facts["launcher"] == "skiff"
+MIXED = """<r3@boat-1> Traceback (most recent call last):
+<r2@boat-1>   File "/opt/demo/other.py", line 3, in idle
+<r3@boat-1>   File "/opt/demo/train.py", line 7, in step
+<r3@boat-1> KeyError: 'tokens'
+"""
+ENDS: dict[str, tuple[str, int, int | None, str | None]] = {
+    "skiff: process 2 (pid 4121) went down\nskiff: status 41\nskiff: stopping the others\n": ("exit-code", 2, 41, None),
+    "skiff: process 1 (pid 4120) went down\nskiff: log kept\nskiff: by SIGSEGV\n": ("segfault", 1, -11, "SIGSEGV"),
+    f"{MIXED}skiff: process 3 (pid 4122) went down\nskiff: status 1\n": ("python-error", 3, 1, None),
+}
 
 
-def test_its_signal_is_the_cause_where_the_rank_printed_nothing(site: Path) -> None:
-    log = STEPS + "skiff: process 1 (pid 4120) went down\nskiff: log kept\nskiff: by SIGSEGV\n"
-    found = diagnose(log, rules=[site])
-    assert (found.cause.id, found.first_failure.rank, found.exit.signal) == ("segfault", 1, "SIGSEGV")
-
-
-def test_its_label_names_the_rank_and_node_of_a_traceback(site: Path) -> None:
-    log = STEPS + (
-        "<r3@boat-1> Traceback (most recent call last):\n"
-        '<r2@boat-1>   File "/opt/demo/other.py", line 3, in idle\n'
-        '<r3@boat-1>   File "/opt/demo/train.py", line 7, in step\n'
-        "<r3@boat-1> KeyError: 'tokens'\n"
-        "skiff: process 3 (pid 4122) went down\nskiff: status 1\n"
-    )
-    found = diagnose(log, rules=[site])
-    assert (found.first_failure.rank, found.first_failure.node) == (3, "boat-1")
-    assert not any("other.py" in row for row in found.first_failure.traceback)
-    assert (found.exit.code, found.exit.how) == (1, "skiff")
-
-
-def test_without_its_entry_the_launchers_words_are_no_exit() -> None:
-    found = diagnose(STEPS + "skiff: process 2 (pid 4121) went down\nskiff: status 41\n")
-    assert found.exit.code is None
+@pytest.mark.parametrize(("log", "ended"), ENDS.items())
+def test_a_made_up_launcher_names_cause_rank_node_and_how_it_ended(
+    log: str, ended: tuple[str, int, int | None, str | None], site: Path
+) -> None:
+    found = diagnose(STEPS + log, rules=[site])
+    first = found.first_failure
+    assert (found.cause.id, first.rank, found.exit.code, found.exit.signal) == ended
+    assert (found.exit.how, found.facts["launcher"]) == ("skiff", "skiff")
+    assert (first.node, "train.py" in str(first.traceback)) == (("boat-1", True) if MIXED in log else (None, False))
+    assert "other.py" not in str(first.traceback)
+    assert diagnose(STEPS + log).exit.code is None, "without its entry the words are no exit"
 
 
 SLIPS = {
@@ -89,13 +81,11 @@ def test_a_slip_in_the_entry_is_found(tmp_path: Path) -> None:
     report = LAUNCHER[LAUNCHER.index("exit_reports:") :]
     for number, (right, wrong) in enumerate([("", ""), *SLIPS.items()]):
         assert right in report
-        (tmp_path / f"{number}.yaml").write_text(
-            report.replace(right, wrong or right).replace("skiff", f"skiff{number}")
-        )
+        entry = report.replace(right, wrong or right).replace("skiff", f"skiff{number}")
+        (tmp_path / f"{number}.yaml").write_text(entry)
     problems = check_paths([tmp_path], [builtin()]).problems
-    assert {Path(str(problem.place).partition(":")[0]).stem for problem in problems} == {
-        str(number + 1) for number in range(len(SLIPS))
-    }
+    found = {Path(str(problem.place).partition(":")[0]).stem for problem in problems}
+    assert found == {str(number + 1) for number in range(len(SLIPS))}
 
 
 def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
@@ -104,47 +94,45 @@ def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
         load([tmp_path])
 
 
+MPIRUN = """mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[11192,1],8]
+  Exit code:    3
+"""
+LIGHTNING = (
+    "[rank: 1] Child process with PID 23026 terminated with code -11. Forcefully terminating all other processes\n"
+)
 WITNESSES = {
-    "Process 3 exit with status code 137.": (3, 137),
-    "RuntimeError: Horovod detected\nProcess name: 2\nExit code: 3\n": (2, 3),
-    "|| Exit code: 3\nProcess name: 2\n": (2, 3),
-    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
-    "the job to be terminated. The first process to do so was:\n\n  Process name: [[11192,1],8]\n  Exit code:    3\n": (
-        8,
-        3,
-    ),
-    "[rank: 1] Child process with PID 23026 terminated with code -11. Forcefully terminating all other processes\n": (
-        None,
-        -11,
-    ),
-    "step 1 loss 2.0 lr 1\nCommand exited with non-zero status 5\n": (None, 5),
-    "step 1 loss 2.0 lr 1\nCommand terminated by signal 11\n": (None, -11),
-    "python: mm.c:10: x: odd\nAborted (core dumped)\n": (None, 134),
+    "Process 3 exit with status code 137.": (3, 137, "SIGKILL"),
+    "RuntimeError: Horovod detected\nProcess name: 2\nExit code: 3\n": (2, 3, None),
+    "|| Exit code: 3\nProcess name: 2\n": (2, 3, None),
+    MPIRUN: (8, 3, None),
+    LIGHTNING: (1, -11, "SIGSEGV"),
+    "step 1 loss 2.0 lr 1\nCommand exited with non-zero status 5\n": (None, 5, None),
+    "step 1 loss 2.0 lr 1\nCommand terminated by signal 11\n": (None, -11, "SIGSEGV"),
+    "python: mm.c:10: x: odd\nAborted (core dumped)\n": (None, None, "SIGABRT"),
 }
+"""What Horovod, Lightning, mpirun, GNU time and the shell print: who ended and how."""
 
 
 @pytest.mark.usefixtures("golden_verdicts")
-@pytest.mark.parametrize(("log", "told"), WITNESSES.items())
-def test_each_says_who_ended_and_how(log: str, told: tuple[int | None, int]) -> None:
-    found = diagnose(log).to_dict()
-    assert found["verdict"] == "failed"
-    rank, code = told
-    if rank is not None:
-        assert found["first_failure"]["rank"] == rank
-    signals = {-11: "SIGSEGV", 134: "SIGABRT", 137: "SIGKILL"}
-    assert found["exit"]["code"] == code or found["exit"]["signal"] == signals.get(code, "")
+@pytest.mark.parametrize(("log", "ended"), WITNESSES.items())
+def test_each_witness_shows_who_ended_and_how(log: str, ended: tuple[int | None, int | None, str | None]) -> None:
+    found = diagnose(log)
+    assert found.verdict == "failed"
+    assert (found.first_failure.rank, found.exit.code, found.exit.signal) == ended
 
 
 @pytest.mark.usefixtures("golden_verdicts")
 def test_a_log_that_ends_before_the_last_status_line_names_nobody() -> None:
     """Rank 2 did time out with the others; only the line that tells its group is missing."""
-    head = "[rank{0}]:[E626 06:24:44.90388191{0} ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
-    work = "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+    label = "[rank{0}]:[E626 06:24:44.90645762{0} ProcessGroupNCCL.cpp:1785] "
     status = (
-        "[rank{0}]:[E626 06:24:44.90645762{0} ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an error "
-        "or timeout) detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: 807.\n"
+        label
+        + "[PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an error or timeout) detected by watchdog at work: 808, "
+        "last enqueued NCCL work: 811, last completed NCCL work: 807.\n"
     )
-    log = "".join((head + work + status).format(rank) for rank in (1, 0)) + (head + work).format(2)
-    found = diagnose(log).to_dict()
-    assert found["cause"]["id"] == "collective-timeout"
-    assert found["first_failure"]["rank"] is None
+    waits = [watchdog(rank, label.format(rank), 808) for rank in range(3)]
+    found = diagnose(waits[1] + status.format(1) + waits[0] + status.format(0) + waits[2])
+    assert (found.cause.id, found.first_failure.rank) == ("collective-timeout", None)

@@ -5,12 +5,13 @@ from datetime import datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from builders import raised
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, format_time, zone_of
 from slurmdoctor.ranks.labels import parse_time
 from slurmdoctor.report import text_report as text
 
-KEY = "Traceback (most recent call last):\n  File \"train.py\", line 4, in main\n    x()\nKeyError: 'x'\n"
+KEY = raised()
 LIMIT = "slurmstepd: error: *** JOB 88213 ON gpu01 CANCELLED AT 2026-05-12T14:34:00 DUE TO TIME LIMIT ***\n"
 
 
@@ -56,9 +57,8 @@ def test_slurms_lines_without_a_zone_are_of_the_logs_own() -> None:
 
 
 def test_a_local_log_with_one_stamp_in_utc_stays_local() -> None:
-    log = "2026-05-12T03:31:00Z wandb: synced\n" + "".join(
-        f"2026-05-12 11:31:{n:02} INFO step {n}\n" for n in range(40)
-    )
+    log = "2026-05-12T03:31:00Z wandb: synced\n"
+    log += "".join(f"2026-05-12 11:31:{n:02} INFO step {n}\n" for n in range(40))
     assert shown(f"{log}2026-05-12 11:32:00 ERROR stopped\n{KEY}") == ("2026-05-12T11:32:00", "  <text>:46  11:32:00")
 
 
