@@ -57,7 +57,7 @@ KNOWN = Knowledge(
 
 
 def test_the_page(snapshot: SnapshotAssertion) -> None:
-    assert paint(explained("tape", KNOWN, 60), colour=False) == snapshot(extension_class=TextFile)
+    assert paint(explained("tape", KNOWN, 60)) == snapshot(extension_class=TextFile)
 
 
 @pytest.mark.parametrize("width", [1, 80, 1000])

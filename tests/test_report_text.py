@@ -133,7 +133,7 @@ def test_small_words() -> None:
     assert [delay(s) for s in (0, 0.42, 35, 63, 600.4, 3600, 7500, 90000, -3)] == [
         "+0 s", "+0.4 s", "+35 s", "+1 m 3 s", "+10 m", "+1 h", "+2 h 5 m", "+1 d 1 h", "-3 s",
     ]  # fmt: skip
-    assert [size(n) for n in (0, 999, 1500, 123_000_000)] == ["0 bytes", "999 bytes", "1.5 kB", "123 MB"]
+    assert [size(n) for n in (0, 999, 1500, 123_000_000)] == ["0 bytes", "999 bytes", "1.5 kB", "123.0 MB"]
     assert cut_path("/a/very/long/path/to/train.py", 14) == "…/to/train.py"
     assert cut("abcdef", 4) == "abc…"
     assert wrap("a bb ccc", 4) == ["a bb", "ccc"]

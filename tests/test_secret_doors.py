@@ -164,6 +164,6 @@ def test_error_messages(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_we_say_ourselves_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     known = load((builtin(),))
     for cause in known.causes.values():
-        page = paint([[row] for row in explain.rows(cause, known)], colour=False)
+        page = paint([[row] for row in explain.rows(cause, known)])
         door.say(page)
         assert capsys.readouterr().out == page + "\n", cause.id

@@ -68,18 +68,6 @@ _INTERRUPTED = 130
 _WITHOUT_SETTINGS = frozenset({"config", "help"})
 
 
-class _Root(Group):
-    """The program: its commands' options have the defaults of the config files."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        if name is not None and command is not None and name not in _WITHOUT_SETTINGS and not ctx.resilient_parsing:
-            ctx.default_map = {name: _defaults(name, command)}
-        return name, command, rest
-
-
 def _defaults(name: str, command: click.Command) -> dict[str, Any]:
     """What the config files set for a command. A job's footer goes on without them where one is wrong."""
     from slurmdoctor.cli.config import defaults
@@ -105,12 +93,18 @@ def _version(context: click.Context, option: click.Parameter, wanted: bool) -> N
 
 
 @click.group(
-    cls=_Root, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Group, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.option("-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
               help="Show the version, and what searches the logs.")  # fmt: skip
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Find the rank that broke a training job, and why, from what the job left behind."""
+    assert isinstance(context.command, Group)
+    name = str(context.invoked_subcommand)
+    command = context.command.get_command(context, name)
+    if command is not None and name not in _WITHOUT_SETTINGS:
+        context.default_map = {name: _defaults(name, command)}
 
 
 def main() -> None:

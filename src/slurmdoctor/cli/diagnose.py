@@ -322,11 +322,9 @@ def _each_in_short(
         if if_failed and one.verdict != "failed" and form not in ("markdown", "slack"):  # a chat's list counts all
             continue
         if form == "json":
-            import json  # here and in `config`: the terminal's report does without it
-
-            texts.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
+            texts.append(one.to_json() + "\n")
         elif form == "text":
-            texts.append(paint([report.line(rows[-1], room, seen.width)], colour=seen.colour, encoding=seen.encoding))
+            texts.append(paint([report.line(rows[-1], room, seen.width)], seen))
         else:
             whole.append(one)
         if output is None and texts:
@@ -338,7 +336,7 @@ def _each_in_short(
         again = one_in_full(paths, asked[failed or 0])
         end: list[Line] = [[("bold", part)] for part in wrap_words(report.counted(rows), seen.width)]
         end.append([("", f"one in full: {again if again.isprintable() else in_line(again)}")])
-        texts.append(paint(end, colour=seen.colour, encoding=seen.encoding))
+        texts.append(paint(end, seen))
     elif form != "json":
         texts.append(report.render_jobs(whole, form))
     put("".join(texts), output)

@@ -15,7 +15,9 @@ import click
 from slurmdoctor.cli import rules_option
 from slurmdoctor.cli.output import format_option, in_line, say, show
 from slurmdoctor.cli.usage import Group
+from slurmdoctor.knowledge import current
 from slurmdoctor.model import Knowledge, UserError
+from slurmdoctor.report import plural
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -33,7 +35,7 @@ def rules() -> None:
 @rules_option
 def list_(form: str, extra: tuple[str, ...]) -> None:
     """All causes that the rules in use know, with their rules."""
-    known = _load(extra)
+    known = current(extra)
     if form == "json":
         say(json.dumps([_row(known, name) for name in known.causes], indent=1))
         return
@@ -41,8 +43,8 @@ def list_(form: str, extra: tuple[str, ...]) -> None:
     for family, members in groupby(causes, key=lambda cause: cause.family):
         say(family)
         for cause in members:
-            say(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}")
-    say(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
+            say(f"  {cause.id:<22} {cause.role:<12} {plural(len(cause.rules), 'rule'):>8}  {cause.title}")
+    say(f"\n{plural(len(causes), 'cause')}, {plural(len(known.rules), 'rule')}")
 
 
 @rules.command()
@@ -67,11 +69,11 @@ def check(paths: tuple[Path, ...]) -> None:
         say(render(note, "note: ") + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
-        say(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
+        say(f"{plural(len(problems), 'problem')} in {plural(wrong, 'file')}")
         raise click.exceptions.Exit(1)
     entries = [entry for file in files for entry in file.entries()]
     lines = sum(len(getattr(one, "samples", getattr(one, "match", ()))) + len(one.no_match) for one in entries)
-    counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'pattern')}, {_count(lines, 'example')}"
+    counts = f"{plural(len(files), 'file')}, {plural(len(entries), 'pattern')}, {plural(lines, 'example')}"
     say(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
 
 
@@ -105,7 +107,7 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}", "choose another --folder") from None
     left = check_paths([file], folders()).problems
-    say(f"{in_line(file)} is written. {_count(len(left), 'field')} to fill in:")
+    say(f"{in_line(file)} is written. {plural(len(left), 'field')} to fill in:")
     for problem in left:
         say("  " + in_line(f"line {problem.place.line}: {problem.what}; {problem.mend}"))
     say(f"Then: slurmdoctor rules check {in_line(file)}")
@@ -130,12 +132,6 @@ def test(folder: Path, extra: tuple[str, ...]) -> None:
     say("\n".join(_trial_lines(trial, folder)))
     if not all(one.right for one in trial):
         raise click.exceptions.Exit(1)
-
-
-def _load(extra: Sequence[str]) -> Knowledge:
-    from slurmdoctor.knowledge import folders, load
-
-    return load(folders(extra))
 
 
 def _row(known: Knowledge, name: str) -> dict[str, Any]:
@@ -169,17 +165,11 @@ def _per_cent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def _causes(context: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
     """Completes a cause, and behind its slash a rule."""
     from click.shell_completion import CompletionItem
 
-    from slurmdoctor.knowledge import folders, load
-
-    known = load(folders(), examples=False)
+    known = current()
     titles = {cause.id: cause.title for cause in known.causes.values()}
     if begun.rpartition("/")[0] in titles:
         titles = {rule.id: known.causes[rule.cause].title for rule in known.rules}
@@ -195,9 +185,10 @@ def explain(cause: tuple[str, ...], extra: tuple[str, ...]) -> None:
     CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it, or what people say: OOM, nccl timeout,
     SIGKILL, exit code 137, ModuleNotFoundError, or a line of a log. Where that may be several causes, they are listed.
     """
+    from slurmdoctor.knowledge import folders, load
     from slurmdoctor.report import explained, look, paint, redact
 
     seen = look(sys.stdout)
-    page = explained(" ".join(cause), _load(extra), seen.width)
+    page = explained(" ".join(cause), load(folders(extra)), seen.width)
     shown = [[(style, redact(text)) for style, text in line] for line in page]
-    show(paint(shown, colour=seen.colour, encoding=seen.encoding))
+    show(paint(shown, seen))

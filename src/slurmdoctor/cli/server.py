@@ -17,6 +17,7 @@ import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from slurmdoctor import __version__, report
@@ -132,7 +133,7 @@ class Tools:
     async def explain_cause(self, cause: CauseId) -> str:
         """Explain a cause: what happens, how it shows, how to make sure, what to do; of several that a name may mean, list them."""
         try:
-            return paint(explained(one_line(cause), self._known, PLAIN.width), colour=False)
+            return paint(explained(one_line(cause), self._known, PLAIN.width))
         except UserError as error:
             raise ToolError(one_line(str(error))) from None
 
@@ -142,21 +143,15 @@ class Tools:
         return Listing(causes=[Listed(id=c.id, family=c.family, title=c.title, role=c.role) for c in every])
 
     async def _diagnose(self, question: Keys, queue: anyio.Semaphore) -> CallToolResult:
-        settings = self._settings
-        question |= {
-            "allowed": [str(folder) for folder in settings.allowed],
-            "rules": [str(folder) for folder in settings.rules],
-            "redact": settings.redact,
-            "seconds": settings.seconds,
-            "time_limit": _SHARE * settings.seconds,
-        }
+        seconds = self._settings.seconds
+        question |= {**asdict(self._settings), "time_limit": _SHARE * seconds}
         try:
-            with anyio.fail_after(settings.seconds):
+            with anyio.fail_after(seconds):
                 async with queue:
                     answer = await _run_sandbox(question)
         except TimeoutError:
             mend = "send less of the log, ask again, or start with --timeout"
-            raise ToolError(f"no answer within {settings.seconds:g} s: {mend}") from None
+            raise ToolError(f"no answer within {seconds:g} s: {mend}") from None
         if "error" in answer:
             raise ToolError(one_line(answer["error"]))
         return CallToolResult(
@@ -172,7 +167,7 @@ async def _run_sandbox(question: Keys) -> Keys:
     assert process.stdout is not None
     try:
         with suppress(anyio.BrokenResourceError):  # it ended early; see its exit status
-            await process.stdin.send(json.dumps(question).encode())
+            await process.stdin.send(json.dumps(question, default=str).encode())
         await process.stdin.aclose()
         output = b"".join([piece async for piece in process.stdout])
         status = await process.wait()

@@ -18,11 +18,11 @@ import click
 from slurmdoctor.cli import PATH, rules_option
 from slurmdoctor.cli.output import Bar, format_option, in_line, on_terminal, output_option, put, say
 from slurmdoctor.cli.usage import Group
+from slurmdoctor.knowledge import current
 from slurmdoctor.model import UserError
 from slurmdoctor.processes import cores
 
 if TYPE_CHECKING:
-    from slurmdoctor.model import Knowledge
     from slurmdoctor.survey import Accounts, Choice, Found, How, Pool, Tally
 
 
@@ -98,12 +98,6 @@ def _filters(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 _choosing = _filters("cluster", "partition", "user")
-
-
-def _knowledge(extra: tuple[str, ...]) -> Knowledge:
-    from slurmdoctor.knowledge import folders, load
-
-    return load(folders(extra), examples=False)
 
 
 def _say_lacks(folder: Path, lacks: Iterable[str]) -> None:
@@ -404,7 +398,7 @@ def report(folder: Path, form: str, output: str | None, choice: Choice, extra: t
     """
     from slurmdoctor.survey import ask
 
-    _put(form, ask(str(folder), _knowledge(extra), choice), output)
+    _put(form, ask(str(folder), current(extra), choice), output)
 
 
 @survey.command("diff", short_help="Compare two datasets, or one before and after a day.")
@@ -442,7 +436,7 @@ def diff(
         if (choice.since and choice.since >= at) or (choice.until and choice.until <= at):
             raise UserError("--at is not between --since and --until", "leave one of them out")
         choices = replace(choice, until=at), replace(choice, since=at)
-    found = ask_both((str(folders[0]), str(folders[-1])), names, _knowledge(extra), choices)
+    found = ask_both((str(folders[0]), str(folders[-1])), names, current(extra), choices)
     for folder in dict.fromkeys(folders):
         _say_lacks(folder, unfinished(str(folder)))
     _put(form, found, output)
@@ -465,6 +459,6 @@ def export(
 
     if not prometheus:
         raise UserError("export needs a format", "add --prometheus")
-    found = ask(str(folder), _knowledge(extra), choice)
+    found = ask(str(folder), current(extra), choice)
     _say_lacks(folder, found.lacks)
     put(metrics(found, by_cause_and_partition(str(folder), choice), by_user), output)

@@ -80,14 +80,16 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
         if style == "quote":
             yield style, before + cut(shown, width - len(before))
         else:
-            yield from ((style, line) for line in _wrapped(shown, width, before))
-
-
-def _wrapped(text: str, width: int, before: str) -> list[str]:
-    behind = " " * len(before)
-    return textwrap.wrap(
-        text, width, initial_indent=before, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False
-    ) or [""]
+            behind = " " * len(before)
+            wrapped = textwrap.wrap(
+                shown,
+                width,
+                initial_indent=before,
+                subsequent_indent=behind,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            yield from ((style, line) for line in wrapped or [""])
 
 
 def _fix(fix: Fix) -> list[str]:
@@ -148,11 +150,9 @@ def meanings(name: str, known: Knowledge) -> list[Cause]:
 def _exact(name: str, known: Knowledge) -> Cause | None:
     if name in known.causes:
         return known.causes[name]
-    for rule in known.rules:
-        if rule.id == name:
-            return known.causes[rule.cause]
     cause, _, reader = name.rpartition("/")
-    return known.causes.get(cause) if reader in READERS else None
+    of_rule = reader in READERS or any(rule.id == name for rule in known.rules)
+    return known.causes.get(cause) if of_rule else None
 
 
 def _plain_words(name: str) -> str:

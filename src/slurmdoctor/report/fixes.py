@@ -24,6 +24,7 @@ from slurmdoctor.model import (
     Remedy,
     Retry,
     RetryAdvice,
+    ScriptMistake,
     Suspicion,
     Timeline,
     expand_nodes,
@@ -121,7 +122,7 @@ def advise(
     finding: Finding, knowledge: Knowledge, cause: Cause, names: Mapping[str, Any]
 ) -> tuple[tuple[Remedy, ...], Retry]:
     """At most three fixes, and what to do with the job; `names` are what the fixes may use."""
-    first, last = _of_the_script(finding)
+    first, last = _of_the_script(finding, finding.mistakes), _of_the_script(finding, finding.hiding)
     names = {**names, "checks": [m.check for m in finding.mistakes]}
     names |= {"exclude": fold_nodes(finding.exclude)} if finding.exclude else {}
     agreed = best(cause, names, finding.retry)
@@ -138,13 +139,9 @@ def advise(
     return (*shown, *last), retry
 
 
-def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, ...]]:
-    """The script's lines to change: first those that bring this failure about, last those that hid the exit status."""
-    first, last = (
-        tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in mistakes)
-        for mistakes in (finding.mistakes, finding.hiding)
-    )
-    return first, last
+def _of_the_script(finding: Finding, mistakes: Sequence[ScriptMistake]) -> tuple[Remedy, ...]:
+    """The script's lines to change: those that bring this failure about come first, those that hid the exit status last."""
+    return tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in mistakes)
 
 
 def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
@@ -266,7 +263,7 @@ def _of_the_root(finding: Finding, root: Incident) -> dict[str, Any]:
     said = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
     if listed := next((e.captures["nodes"] for e in said if e.captures.get("nodes")), None):
         # `nodes` is also how many there are
-        names["nodes"] = names["failed_nodes"] = fold_nodes(expand_nodes(listed))
+        names["nodes"] = fold_nodes(expand_nodes(listed))
     stack = frames(root.main.traceback)
     if stack:
         names |= _phase(stack) | _of_the_import(stack, known)
@@ -325,9 +322,9 @@ _LONGEST_PLACE, _LONGEST_SAID, _LONGEST_CODE = 48, 90, 60
 
 
 def of_the_exception(traceback: Sequence[str], exception: str, message: str) -> Mapping[str, Any]:
-    """Its place and code in the user's own files, the package that raised it, and what its message names."""
+    """Its place and code in the user's own files, the package that raised it, and what its message names; None where not known."""
     said = one_line(f"{exception}: {message}" if message else exception)
-    names: dict[str, Any] = {"said": said} if len(said) <= _LONGEST_SAID else {}
+    names: dict[str, Any] = {"said": said if len(said) <= _LONGEST_SAID else None}
     if found := _DETAILS.match(f"{exception}: {message}"):
         names |= {name: one_line(value) for name, value in found.groupdict().items() if value}
     stack = frames(traceback)
@@ -335,10 +332,12 @@ def of_the_exception(traceback: Sequence[str], exception: str, message: str) -> 
         return names
     inner, nearest = stack[-1], best_frames(traceback, 1)[0]
     if nearest.own:
-        names |= {"at": _at(nearest), **_code(nearest)}
+        code, checked = nearest.code, _RAISES.match(nearest.code) is not None
+        shown = code if 0 < len(code) <= _LONGEST_CODE and "`" not in code else None
+        names |= {"at": _at(nearest), "code": shown, "checked": checked or None}
     if not inner.own:
         package = _PACKAGE.search(inner.path)
-        names |= {"raised_at": _at(inner), **({"package": package[1]} if package else {})}
+        names |= {"raised_at": _at(inner), "package": package[1] if package else None}
     return names
 
 
@@ -347,8 +346,3 @@ def _at(frame: Frame) -> str:
     place = frame.place if len(frame.place) <= _LONGEST_PLACE else frame.short_place
     function = frame.function if re.fullmatch(r"[\w.]{1,40}", frame.function) else ""
     return f"{place} in {function}" if function else place
-
-
-def _code(frame: Frame) -> Mapping[str, Any]:
-    code = {"code": frame.code} if frame.code and len(frame.code) <= _LONGEST_CODE and "`" not in frame.code else {}
-    return {**code, **({"checked": True} if _RAISES.match(frame.code) else {})}

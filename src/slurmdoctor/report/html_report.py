@@ -16,18 +16,7 @@ from slurmdoctor.model import Diagnosis, Evidence, Frozen, RankTimelines, Surrou
 from slurmdoctor.report import wording
 from slurmdoctor.report.chat import pieces
 from slurmdoctor.report.redaction import disarm, one_line
-from slurmdoctor.report.wording import (
-    Row,
-    best_frames,
-    counted,
-    delay,
-    duration,
-    ending,
-    names_of,
-    place,
-    plural,
-    rows_of,
-)
+from slurmdoctor.report.wording import Row, counted
 
 _LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""
@@ -81,11 +70,8 @@ def page_environment(package: str = "slurmdoctor.report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (best_frames, delay, duration, ending, fold_nodes, names_of, place, plural, ranges, rows_of):
-        made.globals[function.__name__] = function
-    made.globals |= {
-        "version": __version__, "words": wording, "proofs_of": _proofs,
-    }  # fmt: skip
+    names = {"version": __version__, "words": wording, "proofs_of": _proofs, "fold_nodes": fold_nodes, "ranges": ranges}
+    made.globals |= names
     made.filters |= {"shown": shown, "one_line": one_line, "pieces": pieces, "advice": _advice, "fact_name": _fact_name}
     made.tests["plain_link"] = lambda text: bool(text and _PLAIN_LINK.fullmatch(text))
     return made

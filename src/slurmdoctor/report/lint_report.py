@@ -65,11 +65,11 @@ def commands(found: Iterable[Annotation]) -> str:
 def _command(item: Annotation) -> str:
     properties = {"file": item.file, "line": item.line if item.file else None, "title": item.title}
     given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
-    return f"::{item.kind} {given}::{_data(one_line(item.text)[:_LONGEST])}"
+    return f"::{item.kind} {given}::{_data(item.text)}"
 
 
 def _data(text: str) -> str:
-    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return one_line(text)[:_LONGEST].replace("%", "%25")
 
 
 def _property(text: str) -> str:
@@ -90,7 +90,7 @@ def render_lint(found: Findings, form: str, redact: Mode = "default", look: Look
     """The findings of several scripts, which quote them: safe to print and to post."""
     masked = Redactor(redact).values(found)
     if form == "text":
-        return paint(_text(masked, min(look.width, _WIDEST)), colour=look.colour, encoding=look.encoding)
+        return paint(_text(masked, min(look.width, _WIDEST)), look)
     return {"json": _json, "markdown": _markdown, "github": _github}[form](masked)
 
 

@@ -458,7 +458,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
         f"{names_of(v['others'])} had entered {v['usual']}"
     ),
-    "timed-out-first": lambda v: f"rank {v['rank']} timed out first: it sent the dump signal",
+    "timed-out-first": "rank {rank} timed out first: it sent the dump signal",
     "named-missing": _named_missing,
     # what was not read
     "earlier-run": _earlier_run,
@@ -475,7 +475,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "not-read-again": "{count} of {total} relevant lines were counted but not examined: too many in this log",
     "tasks-left-out": "{count} exit reports were skipped: those before them already name {most} tasks",
     "read-in-part": "not all text around {count} relevant lines was read: it is too long or too far away",
-    "lines-alike": lambda v: f"{v['count']:,} repeated lines were counted together with the hundreds like them",
+    "lines-alike": "{count:,} repeated lines were counted together with the hundreds like them",
     "exceptions-alike": (
         "after {most} kinds of exceptions, {count} more lines were grouped by exception class only, or not at all"
     ),

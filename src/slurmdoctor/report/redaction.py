@@ -296,7 +296,7 @@ _ESCAPED = lazy(
     r"|\\{1,32}(?:[\"'`/=&:]|[nrt]|u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f])"
     r"|%[2-7][0-9A-Fa-f]|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});"
 )
-_STANDS_FOR = {"n": "\n", "r": "\n", "t": "\t", "quot": '"', "apos": "'", "amp": "&", "lt": "<", "gt": ">"}
+_STANDS_FOR = {"n": "\n", "r": "\n", "t": "\t"}
 _BETWEEN_WORDS = lazy(r"\\{0,32}[\"'],?\s{1,64}(?:[bru]{0,2}\\{0,32}[\"'])|\\{0,32}[\"'],(?:[bru]{0,2}\\{0,32}[\"'])")
 # A program that wraps its output does so at the terminal's width; what goes on may stand behind a frame or blanks.
 _NEXT_LINE = lazy(r"\n(?:[|│┃>] ?)?[ \t]{0,60}(?=[\w+/=.~%-])")
@@ -310,10 +310,6 @@ class View(Frozen):
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """The places in the first text of what stands between these in this one."""
-        return self.starts[start], self.ends[end - 1]
 
 
 def _edited(view: View, edits: Sequence[tuple[int, int, str]]) -> View | None:
@@ -374,15 +370,16 @@ def _fold(match: regex.Match[str]) -> str:
 
 
 def _unescape(match: regex.Match[str]) -> str:
-    said = match[0].lstrip("\\").strip("&;")
+    said = match[0].lstrip("\\")
     if "\n" in said:
         return " "
     if said in _STANDS_FOR:
         return _STANDS_FOR[said]
-    if len(said) == 1:
-        return said
-    number, base = (said[1:], 16 if said[1] == "x" else 10) if said[0] == "#" else (said[1:], 16)
-    return chr(int(number.lstrip("x"), base))
+    if said.endswith(";"):
+        import html  # here: few texts hold what a page escapes
+
+        return html.unescape(said)
+    return said if len(said) == 1 else chr(int(said[1:], 16))
 
 
 Span = tuple[int, int, SecretKind]
@@ -412,9 +409,8 @@ def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:
         if not kinds:
             continue
         found += _mapped(view, _in_view(view.text, kinds))
-        commands = [kind for kind in kinds if kind.command or kind.names]
-        if commands and (words := command_view(view)) is not None:
-            found += _mapped(words, _in_command(words.text, commands))
+        if any(kind.command or kind.names for kind in kinds) and (words := command_view(view)) is not None:
+            found += _mapped(words, _in_command(words.text, kinds))
     return _apart(_around_marks(found, text), among) if found else []
 
 
@@ -429,15 +425,14 @@ def replaced(text: str, found: Sequence[Span], new: Callable[[int, int, SecretKi
 
 
 def _mapped(view: View, found: Iterator[Span]) -> Iterator[Span]:
-    return ((*view.span(start, end), kind) for start, end, kind in found if end > start)
+    """What was found in a view, at its places in the text that the view is made from."""
+    return ((view.starts[start], view.ends[end - 1], kind) for start, end, kind in found if end > start)
 
 
 def _in_view(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
     shaped = [span for kind in kinds if kind.regex for span in _shaped(text, kind)]
     yield from shaped
-    named = [kind for kind in kinds if kind.names]
-    if named:
-        yield from assigned(text, named)
+    yield from assigned(text, kinds)
     if len(text) >= _CUT_AT and (last := _LAST_WORD.search(text, max(0, len(text) - 200))):
         whole = any(end > last.start() for _, end, _ in shaped)
         yield from () if whole else _cut_off(last, kinds)
@@ -447,9 +442,7 @@ def _in_command(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
     for kind in kinds:
         if kind.command:
             yield from _shaped(text, kind)
-    named = [kind for kind in kinds if kind.names]
-    if named:
-        yield from assigned(text, named, flags_only=True)
+    yield from assigned(text, kinds, flags_only=True)
 
 
 def _shaped(text: str, kind: SecretKind) -> Iterator[Span]:

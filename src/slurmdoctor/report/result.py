@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,7 +50,7 @@ class Diagnosis(model.Diagnosis):
         """The JSON contract as one line of JSON, in ASCII."""
         import json
 
-        return json.dumps(self.to_dict(), allow_nan=False)
+        return json.dumps(self.to_dict())
 
     def to_text(self, width: int = 100, *, colour: bool = False, context: int = 0, ranks: bool = False) -> str:
         """The terminal's report; with `context` so many more lines of the traceback, with `ranks` the state of every rank."""
@@ -106,7 +105,7 @@ def render(found: model.Diagnosis, form: str) -> str:
     import json
 
     if form == "json":
-        return json.dumps(to_dict(found), indent=2, allow_nan=False) + "\n"
+        return json.dumps(to_dict(found), indent=2) + "\n"
     from slurmdoctor.report.chat import slack_message
 
     return json.dumps(slack_message(found), indent=2) + "\n"
@@ -149,15 +148,8 @@ def to_dict(found: model.Diagnosis) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON can say: no NaN, no half of a surrogate pair, no type of ours."""
-    return _sayable(to_builtins(value, enc_hook=str, order="deterministic"))
+    """Only what JSON can say: no NaN, no type of ours."""
+    import json
 
-
-def _sayable(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_sayable(str(key)): _sayable(item) for key, item in value.items()}
-    return [_sayable(item) for item in value] if isinstance(value, list | tuple) else value
+    written = json.dumps(to_builtins(value, enc_hook=str, order="deterministic"))
+    return json.loads(written, parse_constant=lambda _: None)

@@ -96,9 +96,12 @@ class Named(Frozen):
 
 
 def assigned(
-    text: str, kinds: Sequence[SecretKind], *, flags_only: bool = False
+    text: str, among: Sequence[SecretKind], *, flags_only: bool = False
 ) -> Iterator[tuple[int, int, SecretKind]]:
     """(begin, end, kind) of each value that is assigned to a name of these kinds; `flags_only`: to an option alone."""
+    kinds = [kind for kind in among if kind.names]
+    if not kinds:
+        return
     stems = compiled("(?i:" + "|".join(sorted({one for kind in kinds for one in kind.literals}, reverse=True)) + ")")
     done = 0
     for hit in stems.finditer(text):

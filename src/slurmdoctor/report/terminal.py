@@ -177,13 +177,13 @@ def _head(text: str, width: int) -> str:
     return text
 
 
-def paint(lines: Sequence[Line], *, colour: bool, encoding: str = "utf-8") -> str:
+def paint(lines: Sequence[Line], look: Look = PLAIN) -> str:
     """The lines as text."""
-    if colour:
+    if look.colour:
         shown = ["".join(_painted(style, text) for style, text in line) for line in lines]
     else:
         shown = ["".join(text for _, text in line).rstrip() for line in lines]
-    return _encodable("\n".join(shown) + "\n", encoding)
+    return _encodable("\n".join(shown) + "\n", look.encoding)
 
 
 def _painted(style: str, text: str) -> str:

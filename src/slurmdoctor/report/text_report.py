@@ -9,7 +9,19 @@ from typing import Literal
 from slurmdoctor.model import SHORT, Diagnosis, Evidence, Frozen, Remedy, ranges
 from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import one_line
-from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
+from slurmdoctor.report.terminal import (
+    COLOURS,
+    Line,
+    Look,
+    cells,
+    clip,
+    cut,
+    cut_path,
+    excerpt,
+    paint,
+    wrap,
+    wrap_words,
+)
 from slurmdoctor.report.wording import Frame, best_frames, delay, ending, place, plural, rows_of
 
 LIMIT = 15
@@ -29,19 +41,13 @@ def render_text(
     encoding: str = "utf-8",
 ) -> str:
     """The report; with `context`, that many lines of the traceback's end; with `ranks`, what happened to every rank."""
-    lines = report(diagnosis, width=width, context=context, ranks=ranks)
-    return paint(lines, colour=colour, encoding=encoding)
-
-
-def report(diagnosis: Diagnosis, *, width: int, context: int = 0, ranks: bool = False) -> list[Line]:
-    """The report as styled lines."""
     width = max(20, min(width, _WIDEST))
     blocks = _blocks(diagnosis, width, context)
     limit = LIMIT + sum(block.least for block in blocks if context and block.rank < 0)
     head = _head(diagnosis, width)
     lines = fit([Block(head, 0, len(head)), *(block for block in blocks if block.rows)], limit, width)
     lines += _groups(diagnosis, width) if ranks and diagnosis.ranks else []
-    return [clip(line, width) for line in lines]
+    return paint([clip(line, width) for line in lines], Look(width, colour, encoding))
 
 
 # ── the parts ────────────────────────────────────────────────────────────────────────────────

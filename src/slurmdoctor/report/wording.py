@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -205,12 +205,12 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     asks: list[tuple[str, str]] = []
     if command := other_record(diagnosis):
         asks.append((command, "how the job ended"))
-        missing = [item for item in missing if not _asked_of_slurm(item)]
-    elif _can_tell("sacct", missing) or not missing:
-        asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
-    if not command and _can_tell("scontrol", missing):
-        where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
-        asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
+    else:
+        if _can_tell("sacct", missing) or not missing:
+            asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
+        if _can_tell("scontrol", missing):
+            where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
+            asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
     asks += [("", item) for item in missing if not _asked_of_slurm(item)]
     return asks
 
@@ -344,8 +344,7 @@ def _same_end(end: Exit) -> bool:
     """Whether the step ended as the process did: 137, -9 and "Killed" are the same."""
     if end.step_code is None or end.step_code == end.code:
         return True
-    own = end.signal or (from_code(end.code).signal if end.code is not None else None)
-    return own is not None and own == from_code(end.step_code).signal
+    return end.signal is not None and end.signal == from_code(end.step_code).signal
 
 
 def _step_end(code: int, cascade: Sequence[Cascade]) -> str:
@@ -364,9 +363,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def names_of(numbers: Sequence[int], noun: str = "rank") -> str:
+def names_of(numbers: Sequence[int]) -> str:
     """`rank 3`, `ranks 0-3,7`."""
-    return f"{noun}{'s' * (len(numbers) > 1)} {ranges(numbers, SHORT)}"
+    return f"rank{'s' * (len(numbers) > 1)} {ranges(numbers, SHORT)}"
 
 
 def listed(words: Sequence[str], link: str = "and") -> str:
@@ -375,15 +374,10 @@ def listed(words: Sequence[str], link: str = "and") -> str:
 
 
 def size(count: int) -> str:
-    """`1 byte`, `12 kB`, `1.5 GB`."""
-    amount = float(count)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
-            break
-        amount /= 1000
-    if count == 1:
-        return "1 byte"
-    return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
+    """`1 byte`, `12.3 kB`, `1.5 GB`."""
+    from rich.filesize import decimal  # here: few reports name a size
+
+    return decimal(count)
 
 
 def duration(seconds: float) -> str:
@@ -510,10 +504,9 @@ def line(row: Row, room: int, width: int) -> Line:
 
 def counted(rows: Sequence[Row]) -> str:
     """Like causes counted: `6 jobs: 3 cuda-oom, 1 time-limit; 2 without failure`."""
-    failed = Counter(row.cause or "unknown cause" for row in rows if row.verdict == "failed")
-    causes = sorted(failed.items(), key=lambda one: (-one[1], one[0]))
-    told = [f"{count:,} {cause}" for cause, count in causes[:_COUNTED]]
-    told += [f"{sum(count for _, count in causes[_COUNTED:]):,} others"] if len(causes) > _COUNTED else []
+    kinds = [kind for kind in grouped(rows) if kind.row.verdict == "failed"]
+    told = [f"{len(kind.labels):,} {kind.row.cause or 'unknown cause'}" for kind in kinds[:_COUNTED]]
+    told += [f"{sum(len(kind.labels) for kind in kinds[_COUNTED:]):,} others"] if len(kinds) > _COUNTED else []
     parts = [", ".join(told)] if told else []
     for verdict, said in (("no-failure", "without failure"), ("unknown", "unknown")):
         if count := sum(row.verdict == verdict for row in rows):
@@ -540,18 +533,16 @@ def grouped(rows: Sequence[Row]) -> tuple[Rows, ...]:
 
 def named(labels: Sequence[str], most: int = 12) -> str:
     """Labels, with the tasks of an array as Slurm writes them: `4711_[0-2,7], 4720 and 3 more`."""
-    tasks: dict[str, list[int]] = defaultdict(list)
+    tasks: dict[str, set[int]] = {}
     for label in labels:
         array, _, task = label.partition("_")
         if array.isdigit() and task.isdigit():
-            tasks[array].append(int(task))
-    shown: dict[str, None] = {}
-    for label in labels:
-        array, _, task = label.partition("_")
-        folded = len(tasks.get(array, ())) > 1 and task.isdigit()
-        shown[f"{array}_[{ranges(tasks[array])}]" if folded else label] = None
+            tasks.setdefault(f"{array}_", set()).add(int(task))
+        else:
+            tasks[label] = set()
+    shown = [name + (f"[{ranges(of)}]" if len(of) > 1 else ranges(of)) for name, of in tasks.items()]
     more = len(shown) - most
-    return ", ".join(list(shown)[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(shown[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def ended(kind: Rows) -> str:
