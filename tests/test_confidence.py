@@ -65,7 +65,7 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
 
     agreed = beside(rank=3, first=True)
     assert agreed.confidence == "high"
-    assert agreed.reasons == (reason("first-in-order", by="line", ranks=1), reason("table-agrees"))
+    assert agreed.reasons == (reason("table-agrees"),)
     assert (
         rated(
             incident("python-error", rank=3, outlived="perhaps"),
@@ -87,7 +87,6 @@ def test_the_order_and_what_follows_are_reasons() -> None:
     follows = reason("follows", by="time", causes=("f", "b", "c", "d"), within=None)
     before = (reason("before"),)
     assert rated(root, seen, cascade=followers, reasons=before).reasons == (*before, first, follows)
-    assert rated(root, seen, rivals=OTHER).reasons == (first,)
     unknown = rated(root, timeline(order="unknown"), cascade=followers).reasons
     assert unknown == (reason("follows", by=None, causes=("f", "b", "c", "d"), within=None),)
     assert rated(root, seen).reasons == ()

@@ -81,18 +81,16 @@ def _others_named(finding: Finding, timeline: Timeline) -> bool:
 
 
 def _reasons_of_order(finding: Finding, root: Incident, timeline: Timeline) -> list[Reason]:
-    others = [incident.main for incident in (*finding.cascade, *finding.rivals)]
+    others = [incident.main for incident in finding.cascade]
     if not others:
         return []
     by = how_ordered(root.main, others, timeline)
     ranks = len(ranks_of(finding, *finding.cascade))
     found = [reason("first-in-order", by=by, ranks=ranks)] if by not in (None, "below") else []
-    if finding.cascade:
-        causes = tuple(dict.fromkeys(i.cause for i in finding.cascade))[:_MOST_NAMED]
-        delays = [delay for i in finding.cascade if (delay := delay_to(root.main, i.main)) is not None]
-        within = max(delays, default=None) if by == "time" else None
-        found.append(reason("follows", by=by, causes=causes, within=within))
-    return found
+    causes = tuple(dict.fromkeys(other.cause for other in others))[:_MOST_NAMED]
+    delays = [delay for other in others if (delay := delay_to(root.main, other)) is not None]
+    within = max(delays, default=None) if by == "time" else None
+    return [*found, reason("follows", by=by, causes=causes, within=within)]
 
 
 def how_ordered(root: Event, others: Sequence[Event], timeline: Timeline) -> str | None:
@@ -106,7 +104,7 @@ def how_ordered(root: Event, others: Sequence[Event], timeline: Timeline) -> str
         if any(delay is not None for delay in delays.values()):
             return "time"
         return "line" if root.origin.time is None else "partly"
-    return "partly" if min(delays) > root.order else "below"
+    return "below"
 
 
 def delay_to(root: Event, other: Event) -> float | None:

@@ -101,10 +101,10 @@ def group_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
     root = finding.root
     if finding.verdict != "failed" or root is None:
         return ()
-    placed: set[int | None] = {None}
+    placed: set[int] = set()
     found = []
     for standing, ranks, why, place in _standings(finding, root, case):
-        new = sorted(rank for rank in {*ranks} - placed if rank is not None)
+        new = sorted({rank for rank in ranks if rank is not None} - placed)
         placed.update(new)
         if new:
             found.append(RankStanding(standing, tuple(new), why, place))
@@ -120,9 +120,9 @@ def _standings(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]
     suspicion = finding.suspicion
     if suspicion is not None:
         yield "suspect", suspicion.ranks, (suspicion.how,), _trace_of_suspect(suspicion, root, case)
-        dumped = [case.observed.dumps[r].line for r in suspicion.waiting if r in case.observed.dumps]
-        if suspicion.stands_in and dumped:
-            yield "waiting", suspicion.waiting, (reason("stacks-show-waiting"),), dumped[0].place
+        if suspicion.stands_in:
+            dumped = case.observed.dumps[suspicion.waiting[0]].line
+            yield "waiting", suspicion.waiting, (reason("stacks-show-waiting"),), dumped.place
     else:
         yield from _first(finding, root)
     yield from _followers(finding, root, case)
@@ -143,7 +143,7 @@ def _first(finding: Finding, root: Incident) -> Iterator[_Group]:
     if finding.origin.rank is None and not finding.alike:
         return
     first = finding.alike if finding.origin.rank is None else (finding.origin.rank,)
-    yield "first", first, finding.how or (reason("cause", cause=root.cause),), root.main.hit.place
+    yield "first", first, finding.how, root.main.hit.place
     alike = [i.main for i in finding.same if i.main.origin.rank is not None]
     if alike or root.main.others:
         ranks = (rank for event in (root.main, *alike) for rank in event.ranks)
@@ -204,9 +204,8 @@ def blame_nodes(finding: Finding, case: Case) -> Finding:
         names |= {"socket_nodes": finding.socket_nodes, "bad_nodes": finding.socket_nodes}
     bad = tuple(names.pop("bad_nodes", ()))
     reported = _reported(finding.record) if finding.cause in case.traits["blames-node"] and finding.record else {}
-    known = case.causes.get(finding.cause or "")
     # nodes that name a peer are not to blame themselves; and Slurm's word is more than where something else failed
-    if not bad and "bad_peer" not in names and not (reported and known and known.retry != "elsewhere"):
+    if not bad and "bad_peer" not in names and not (reported and case.causes[finding.cause or ""].retry != "elsewhere"):
         bad = (finding.origin.node,) if finding.origin.node else tuple(expand_nodes(listed_nodes(finding)))
     return replace(
         finding,
@@ -260,9 +259,9 @@ def _ends_of_the_link(finding: Finding, root: Incident, rank_map: RankMap) -> di
     known = peers.intersection(rank_map.node_of.values())
     if len(printed) > 1 and len(peers) == 1:
         return {"bad_nodes": tuple(known), "bad_peer": next(iter(peers))}
-    if printed and len(peers) > 1:
+    if len(peers) > 1:
         return {"bad_nodes": tuple(printed)} if len(printed) == 1 else {}
-    return {"bad_nodes": tuple(sorted(printed | known))} if printed else {}
+    return {"bad_nodes": tuple(sorted(printed | known))}
 
 
 def _far_from_rank_0(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
@@ -272,10 +271,9 @@ def _far_from_rank_0(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
     node_of = rank_map.node_of
     waiting = {rank for e in events_of(finding) for rank in e.ranks}
     home = node_of.get(0)
-    nodes = {node_of.get(rank) for rank in waiting}
-    if not waiting or None in nodes or home in nodes:
+    far_nodes = tuple(sorted({node_of.get(rank, "") for rank in waiting}))
+    if not far_nodes or "" in far_nodes or home in far_nodes:
         return {}
-    far_nodes = tuple(sorted(node for node in nodes if node))
     names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes}
     if home is None or not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
         return names

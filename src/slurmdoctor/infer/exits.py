@@ -52,18 +52,25 @@ def find_exit(finding: Finding, case: Case) -> Finding:
     if case.record is not None:
         finding = _by_the_record(finding, case.record, case)
     elif case.exit_status and finding.exit is None:
-        finding = _by_the_status(finding, case.exit_status, case.knowledge)
+        finding = _by_the_status(finding, case.exit_status, case)
     return _without_guess(finding, case)
 
 
-def _by_the_status(finding: Finding, status: int, knowledge: Knowledge) -> Finding:
+def _by_the_status(finding: Finding, status: int, case: Case) -> Finding:
     """The job's own exit status, where the log shows no end: of a log without a failure it is all that is known."""
     given = from_code(status)
     if finding.root is None:
-        finding = replace(finding, cause=cause_of(given, knowledge), rule=None)
-    elif not finding.root.main.traceback or given.exit_class != "python-error":
-        return finding
-    return replace(finding, exit=given, exit_how=(reason("given-status"),))
+        finding = replace(finding, cause=cause_of(given, case.knowledge), rule=None)
+    return _taken(finding, given, reason("given-status"), case)
+
+
+def _taken(finding: Finding, told: ProcessExit, who: Reason, case: Case) -> Finding:
+    """The finding with an exit that is told of the job or a step, where it may be the first process's own."""
+    root = finding.root
+    of_python = root is not None and root.main.traceback and told.code == 1
+    if root is None or finding.cause in case.traits["is-ending"] or of_python:
+        return replace(finding, exit=told, exit_how=(who,))
+    return finding
 
 
 def _without_guess(finding: Finding, case: Case) -> Finding:
@@ -96,13 +103,11 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
         return because(_seen_by(best, finding), *_conflicts(finding, best, own))
     # who held up the others has an end of its own, if any: theirs is how they stopped waiting
     held_up = finding.suspicion is not None and rank is not None
-    reports = [r for r in case.reports if not (held_up and r.ranks and rank not in r.ranks)]
+    reports = [r for r in case.reports if not (held_up and r.ranks)]
     fitting = [r for r in reports if root is None or could_be_own(r, root, case.knowledge)]
     if fitting:
         alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
         return _seen_by(fitting[0], finding, "witness" if alike else "witness-of-several")
-    if (of_the_job := next((r for r in case.reports if r.kind == "job"), None)) is not None:
-        return _seen_by(of_the_job, finding)
     if root is None:
         return finding
     own_end = next((r for r in reports if r.exit.exit_class not in STOPPED), None)
@@ -165,25 +170,20 @@ def _by_the_record(finding: Finding, job: JobRecord, case: Case) -> Finding:
 
 
 def _taken_from_record(finding: Finding, job: JobRecord, recorded: ProcessExit, case: Case) -> Finding:
-    steps = [s for s in job.work_steps if s.failed and s.exit is not None]
-    who = reason("recorded-step", step=steps[-1].id) if steps else reason("recorded-job")
-    if not steps and job.exit_status is not None and not job.ended:
-        who = reason("script-status")
+    step = job.failed_step
+    who = reason("recorded-job" if job.exit_status is None else "script-status")
+    if step is not None and step.exit == recorded:
+        who = reason("recorded-step", step=step.id)
     if finding.cause in case.traits["whole-job"]:
         return finding
     if finding.cause == HOST_OOM:
         return replace(finding, exit=ProcessExit(None, "SIGKILL", "oom-killed"), exit_how=(who,))
-    of_python = finding.root is not None and bool(finding.root.main.traceback) and recorded.code == 1
-    if finding.root is None or finding.cause in case.traits["is-ending"] or of_python:
-        return replace(finding, exit=recorded, exit_how=(who,))
-    return finding
+    return _taken(finding, recorded, who, case)
 
 
 def worst_exit(job: JobRecord) -> ProcessExit | None:
     """The bad exit that Slurm recorded: of the last step that failed, else of the script, else of the job."""
-    for step in reversed(job.work_steps):
-        if step.failed and step.exit is not None and step.exit.exit_class != "ok":
-            return step.exit
-    if job.exit_status:
-        return from_code(job.exit_status)
-    return next((e for e in (job.exit, job.derived) if e is not None and e.exit_class != "ok"), None)
+    of_step = job.failed_step.exit if job.failed_step is not None else None
+    of_script = from_code(job.exit_status) if job.exit_status else None
+    told = (of_step, of_script, job.exit, job.derived)
+    return next((one for one in told if one is not None and one.exit_class != "ok"), None)

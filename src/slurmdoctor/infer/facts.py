@@ -85,15 +85,11 @@ def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, An
 
 
 def _with_launch_note(finding: Finding, observed: Observations) -> Finding:
-    """A note where the log's world size is a part of the GPUs that its batch script counted, or of nodes times GPUs per node."""
+    """A note where the log's world size is a part of the GPUs that its batch script counted."""
     world, total = observed.numbers.get("world_size"), finding.facts.get("total_gpus")
-    nodes, gpus = finding.facts.get("nodes"), finding.facts.get("gpus_per_node")
-    if not isinstance(total, int) and world == 1 and isinstance(nodes, int) and isinstance(gpus, int):
-        # who sets no total may use a part of the GPUs on purpose, but hardly one of several nodes' each
-        total = nodes * gpus
     if not isinstance(total, int) or world is None or not 0 < world < total or total % world:
         return finding
-    note = reason("launch-size", world=world, total=total, nodes=nodes if isinstance(nodes, int) else None)
+    note = reason("launch-size", world=world, total=total, nodes=finding.facts["nodes"])
     return replace(finding, notes=(note,))
 
 
@@ -136,9 +132,8 @@ def _how_it_ended(finding: Finding, timeline: Timeline) -> dict[str, Any]:
     state, last = finding.state, finding.root.main if finding.root is not None else None
     dated = last is None or last.origin.dated
     facts: dict[str, Any] = {"ended": state.kind, "no_step": state.began and state.began[:_SHOWN]}
-    if state.idle is not None and (state.kind == "hung" or state.began is not None):
+    if state.kind == "hung" and state.idle is not None:
         facts |= {"idle_min": round(state.idle / 60), "idle": span(state.idle)}
-    if state.kind == "hung":
         facts["stalled_since"] = format_time(state.since, dated)
     times = [time for step in timeline.progress if (time := step.shown_time) is not None]
     if state.kind == "progressing" and state.since is not None and state.idle is not None:

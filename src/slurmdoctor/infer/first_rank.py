@@ -146,9 +146,9 @@ def _how_known(finding: Finding, root: Incident, rank: int, case: Case) -> Reaso
 
 def _first_or_only(finding: Finding, root: Incident, case: Case) -> Reason:
     """That the root was the first that nothing explains, or the only error."""
-    if not (finding.cascade or finding.rivals or finding.same):
+    if not (finding.cascade or finding.same):
         return reason("only-error")
-    others = [incident.main for incident in (*finding.cascade, *finding.rivals)]
+    others = [incident.main for incident in finding.cascade]
     by_time = bool(others) and how_ordered(root.main, others, case.timeline) == "time"
     order = "timestamps" if by_time else case.timeline.order
     return reason("first-unexplained", order=order, aligned=_aligned(case))
@@ -172,7 +172,7 @@ def _one_of_many(root: Incident, own: Sequence[ExitReport], case: Case) -> bool:
     """Whether its line, or its witness, names one rank for several that ended alike, and not the first."""
     if root.report is not None and root.report.kind == "box":
         return len({rank for r in own for rank in r.ranks}) > 1
-    more = any("more_ranks" in e.captures and e.cause == root.cause for e in case.events)
+    more = any("more_ranks" in e.captures for e in case.events)
     return more and "rank" in root.main.captures
 
 
@@ -310,8 +310,8 @@ def _nodes(ranks: set[int], finding: Finding, rank_map: RankMap) -> tuple[str, .
     """The nodes of these ranks; none where one of them is not known."""
     own = {finding.origin.rank: finding.origin.node}
     own |= {e.origin.rank: e.origin.node for e in events_of(finding) if e.origin.node}
-    nodes = {own.get(rank) or rank_map.node_of.get(rank) for rank in ranks}
-    return tuple(sorted(node for node in nodes if node)) if None not in nodes else ()
+    nodes = {own.get(rank) or rank_map.node_of.get(rank, "") for rank in ranks}
+    return tuple(sorted(nodes)) if all(nodes) else ()
 
 
 def _is_node(ranks: set[int], nodes: Sequence[str], rank_map: RankMap) -> bool:

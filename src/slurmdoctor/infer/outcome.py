@@ -57,14 +57,11 @@ def live_events(case: Case) -> tuple[list[Event], int]:
     only those that were not followed by long work.
     """
     live = [e for e in case.events if not e.survived]
-    unresolved = unresolved_exits(case.timeline)
     if case.exit_status == 0:
-        live = [e for e in live if not e.outlived]
-        if not unresolved:
-            return live, 0
+        return [e for e in live if not e.outlived], 0
     if any(e.role in TELLING for e in live):
         return live, len(case.events) - len(live)
-    if case.exit_status or unresolved:  # it did fail: other ranks may have gone on to the end
+    if case.exit_status or unresolved_exits(case.timeline):  # it did fail: other ranks may have gone on to the end
         return list(case.events), 0
     if case.timeline.finished is not None or not any(e.role == "cascade" for e in live):
         return live, 0
@@ -265,7 +262,7 @@ def _by_steps(case: Case) -> Finding:
 
 def _parted(incident: Incident, case: Case) -> bool:
     """Whether a rank only says that others have left, after the last step of all or the program's own end."""
-    if incident.cause not in case.traits["parting"] or incident.report is not None or _bad_exits(case.timeline):
+    if incident.cause not in case.traits["parting"] or _bad_exits(case.timeline):
         return False
     last, done = case.timeline.last_progress, case.timeline.finished
     ends = [(done.line.source, done.order)] if done is not None and done.by_program else []

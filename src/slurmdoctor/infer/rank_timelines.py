@@ -172,7 +172,7 @@ class _Scene:
         self._stalled = idle > self._quiet or (step is not None and finding.cause == HANG)
         self.begin = _earlier(self.begin, failed, self._waited)
         self.start = self.begin
-        if failed is not None and finding.verdict == "failed":
+        if failed is not None:
             silent = (self._silent_since(seen, self._standing.get(rank, "")) for rank, seen in self.ranks.items())
             since = _earlier(failed, self._waited, *silent)
             start = since - (self.end - since) - _LEAD
@@ -224,11 +224,11 @@ class _Scene:
     def _add_errors(self, root: Incident, case: Case) -> float:
         """The root's lines and those that follow from it; returns when the failure began."""
         failed = self._when(root.main, None)
-        if not _is_stamped(root.main) and self._seen(root.main.origin.rank).waits is None:
+        if not _is_stamped(root.main):
             failed = _earlier(failed, self._waited)  # it was held back, and others waited for its rank
         firsts = {rank for rank, standing in self._standing.items() if standing == "first"}
         ends = case.traits["scheduler"] | case.traits["whole-job"]
-        for incident in (root, *self.finding.same, *self.finding.rivals, *self.finding.cascade):
+        for incident in (root, *self.finding.same, *self.finding.cascade):
             for event in incident.events:
                 reported = incident.report is not None or (event.cause == EXIT_CODE and not event.ranks)
                 if reported and event is not root.main:
@@ -336,7 +336,7 @@ class _Scene:
         turns: list[tuple[float, State]] = [(self.start, "running" if there else "silent")]
         last_step = seen.step if seen.step is not None else self._last_step
         waits = last_step if standing == "waiting" and seen.waits is None else seen.waits
-        if waits is not None and (seen.error is None or waits < seen.error):
+        if waits is not None:
             turns.append((waits, "waiting"))
         elif failed and (since := self._silent_since(seen, standing)) is not None:
             turns.append((since, "silent"))

@@ -116,10 +116,9 @@ def _explains_alone(one: Incident, other: Incident, case: Case) -> bool:
 
 def explains(one: Incident, other: Incident, case: Case) -> bool:
     """Whether one incident may have brought the other about, as far as causes, roles and order tell."""
-    known = case.causes.get(one.cause)
-    if known is None or one.cause == other.cause:
+    if one.cause == other.cause:
         return False
-    listed = other.cause in known.explains
+    listed = other.cause in case.causes[one.cause].explains
     ended_by_slurm = other.cause in case.traits["scheduler"]
     earlier = _clearly_earlier(other, one, case)
     if ended_by_slurm and not earlier and one.main.role in ("root", "confirmation"):

@@ -66,9 +66,7 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
         if world.complete or len(heard) >= LIMITS.waiting_of_unknown:
             finding = _with_silent(finding, tuple(rank for rank in world.ranks if rank not in heard), world.size)
     first = {w.told_by for w in case.timeline.collectives} - {None}
-    if len(first) != 1 or finding.cause != COLLECTIVE_TIMEOUT:
-        return finding
-    return because(finding, reason("timed-out-first", rank=first.pop()))
+    return because(finding, reason("timed-out-first", rank=first.pop())) if len(first) == 1 else finding
 
 
 def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) -> Suspicion | None:
@@ -179,8 +177,8 @@ def _spoke_after(words: Line, waits: Sequence[Incident]) -> bool:
     ends = [wait.main for wait in waits if wait.main.hit.source == words.source]
     if not ends or any(words.offset < end.hit.offset for end in ends):
         return False
-    times = [end.origin.time for end in ends if end.origin.time is not None]
-    return words.origin.time is None or not times or words.origin.time >= max(times)
+    said = words.origin.time
+    return said is None or all(end.origin.time is None or said >= end.origin.time for end in ends)
 
 
 def _who_did_not_come(root: Incident, spoke: set[int], case: Case) -> tuple[int, ...]:
@@ -220,7 +218,7 @@ def explain_wait(finding: Finding, case: Case) -> Finding:
     if finding.cause in case.traits["timed-out"]:
         finding = _explain_work(finding, root, case)
     nodes = _fallen(root, case)
-    if not nodes or finding.cause not in case.traits["timed-out"] | case.traits["link"] | {root.cause}:
+    if not nodes:
         return finding
     origin = finding.origin
     if origin.rank is None and origin.node is None and len(nodes) == 1:
@@ -257,7 +255,7 @@ def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
 def _timeout_of(root: Incident, observed: Observations) -> float | None:
     """Seconds for which the others waited, where the log tells."""
     told = root.main.captures.get("timeout_ms") or str(observed.numbers.get("timeout_ms", ""))
-    return number(told) / 1000 or None if told.isdecimal() else None
+    return number(told) / 1000 if told.isdecimal() else None
 
 
 def finished_before(root: Incident, case: Case) -> SignalHit | None:
@@ -271,7 +269,7 @@ def finished_before(root: Incident, case: Case) -> SignalHit | None:
 def _overdue(finding: Finding) -> tuple[Reason, ...]:
     """A watchdog that reported much later than its limit."""
     events = [e.captures for e in events_of(finding)]
-    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms") and c.get("timeout_ms")]
+    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms")]
     ran, limit = max(times, default=(0, 1))
     return (reason("overdue", ran=ran / 1000, limit=limit / 1000),) if ran >= LIMITS.overdue * limit > 0 else ()
 

@@ -45,7 +45,7 @@ def apply_record(finding: Finding, record: JobRecord, case: Case) -> Finding:
     """The finding with what Slurm's record confirms, replaces or contradicts in it."""
     finding = replace(finding, record=record)
     state = state_of(record)
-    if state in WAITING and not record.ended:
+    if state in WAITING:
         return because(finding, reason("not-started", why=record.reason))
     if state in RUNNING:
         return because(finding, reason("still-running"))
@@ -57,7 +57,7 @@ def apply_record(finding: Finding, record: JobRecord, case: Case) -> Finding:
 def _only_symptoms(finding: Finding) -> bool:
     """Whether the log names no root that may start a failure."""
     root = finding.root
-    return root is None or root.main.role in ("cascade", "either", "hint") or finding.cause in (EXIT_CODE, SIGTERM)
+    return root is None or root.main.role in ("cascade", "either", "hint")
 
 
 def _only_an_ending(finding: Finding, case: Case) -> bool:
@@ -99,11 +99,10 @@ def quote_record(finding: Finding, case: Case) -> Finding:
         return finding
     if finding.root is not None and job.state not in case.knowledge.cause_of_state:
         return finding
-    worst = next((s for s in reversed(job.work_steps) if s.failed), None)
-    quote = job.quotes.get("state")
+    quote, worst = job.quotes.get("state"), job.failed_step
     if worst is not None and worst.quote is not None and job.state in ("COMPLETED", "FAILED", None):
         quote = worst.quote
-    if job.preempted_at is not None and job.state in FAILED:
+    if job.preempted_at is not None:
         quote = job.quotes.get("preempt", quote)
     return replace(finding, quote=quote)
 
@@ -129,28 +128,25 @@ def state_of(job: JobRecord) -> str | None:
 
 def _completed(finding: Finding, job: JobRecord, case: Case) -> Finding:
     last = job.work_steps[-1] if job.work_steps else None
-    if last is not None and last.failed and last.state in case.knowledge.cause_of_state:
+    if last is not None and last.state in case.knowledge.cause_of_state:
         # the script went on after the step's end: its 0 says nothing of the step
-        said = reason("completed-but-last-step", step=last.id, state=last.state)
-        return _state_speaks(because(_without_success(finding), said), last.state, last, job, case)
-    step_failed = last.failed if last else job.derived is not None and job.derived.exit_class != "ok"
+        why = reason("completed-but-last-step", step=last.id, state=last.state)
+        return _state_speaks(because(_without_success(finding), why), last.state, last, job, case)
+    step = (last.id, last.state, last.exit) if last is not None and last.failed else None
+    derived = job.derived if step is None and job.derived is not None and job.derived.exit_class != "ok" else None
+    step_failed = step is not None or (last is None and derived is not None)
+
+    def said(code: str) -> Reason:
+        return reason(f"completed-{code}", by_script=job.exit_status == 0, step=step, derived=derived)
+
     if finding.verdict == "failed":
-        if not step_failed and _only_symptoms(finding):
-            return _acquitted(finding, _completed_reason("no-root", last, job))
-        return because(finding, _completed_reason("status-hides", last, job))
+        if step_failed or not _only_symptoms(finding):
+            return because(finding, said("status-hides"))
+        return _acquitted(finding, said("no-root"))
     if step_failed and case.timeline.finished is None:
         found = replace(finding, verdict="failed", cause=EXIT_CODE, confidence="low")
-        return because(found, _completed_reason("untold", last, job))
-    if finding.verdict == "unknown":
-        return _acquitted(finding, _completed_reason("no-step-failed", last, job))
-    return finding
-
-
-def _completed_reason(code: str, last: Step | None, job: JobRecord) -> Reason:
-    by_script = job.exit_status == 0 and job.state != "COMPLETED"
-    step = (last.id, last.state, last.exit) if last is not None and last.failed else None
-    derived = job.derived if job.derived is not None and job.derived.exit_class != "ok" else None
-    return reason(f"completed-{code}", by_script=by_script, step=step, derived=None if step else derived)
+        return because(found, said("untold"))
+    return _acquitted(finding, said("no-step-failed")) if finding.verdict == "unknown" else finding
 
 
 def _acquitted(finding: Finding, why: Reason) -> Finding:
@@ -191,10 +187,10 @@ def _sharper(state: str | None, worst: Step | None, job: JobRecord) -> str | Non
 def _failed_without_a_word(finding: Finding, state: str | None, job: JobRecord, case: Case) -> Finding:
     worst = worst_exit(job)
     cause = cause_of(worst, case.knowledge) if worst else EXIT_CODE
-    if job.state not in FAILED and job.exit_status:
+    if job.state not in FAILED:
         said = reason("script-ended-with", status=job.exit_status, exit=worst)
     else:
-        said = reason("recorded-state", state=state, exit=job.exit if job.state in FAILED and job.exit else worst)
+        said = reason("recorded-state", state=state, exit=job.exit or worst)
     healthy = case.timeline.finished is not None or case.timeline.last_progress is not None
     return replace(
         finding,
@@ -227,7 +223,7 @@ def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: J
     like_oom = cause == HOST_OOM and finding.cause in case.traits["like-oom"]
     if root is not None and root.main.role != "cascade" and like_oom:  # its rank is known to have died of it
         return _named(finding, cause, "high", said)
-    nodes = step.nodes if step and step.nodes else job.nodes
+    nodes = step.nodes if step else job.nodes
     return _replaced(finding, cause, "medium" if cause == HOST_OOM else "high", said, *nodes)
 
 
@@ -258,8 +254,7 @@ def apply_run_state(finding: Finding) -> Finding:
     """The finding of a job that ended by Slurm or a person, with how it stood then: a time limit may have ended a hang."""
     state = finding.state
     if state.began is not None:
-        known = state.kind == "hung" or state.idle is None
-        return _as_it_stood(finding) if known else finding
+        return _as_it_stood(finding)
     if state.kind == "hung" and (finding.cause == CANCELLED or _by_slurms_clock(finding)):
         return because(finding, reason("stood-still", state=state))
     ended_a_hang = state.kind == "hung" and finding.cause == TIME_LIMIT
@@ -270,9 +265,8 @@ def _by_slurms_clock(finding: Finding) -> bool:
     """Whether Slurm's own words alone show the stall: the program's clock, or what it printed besides, does not."""
     assert finding.root is not None
     last = finding.root.main
-    return "at" in last.captures and (
-        last.origin.time is None or (last.bound and last.origin.time <= (finding.state.since or 0.0))
-    )
+    time = last.origin.time
+    return "at" in last.captures and (time is None or time <= (finding.state.since or 0.0))
 
 
 def _as_it_stood(finding: Finding) -> Finding:

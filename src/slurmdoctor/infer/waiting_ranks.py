@@ -126,8 +126,8 @@ def _members_of(
     default = bool(named) and (group.startswith("0") or "default" in group)
     if not default and any(k != v for k, v in placed.items()):
         return _by_places(placed, size or 0)
-    fits = size is not None and max((*placed.values(), *(w.rank for w in waits))) < size
-    return Members(range(size), True) if size is not None and fits else world
+    last = max((*placed.values(), *(w.rank for w in waits)))
+    return Members(range(size), True) if size is not None and last < size else world
 
 
 def _by_places(placed: Mapping[int, int], size: int) -> Members:
@@ -189,7 +189,7 @@ def suspect(
         where, missing = absent
         wait, members, silent = waits[where], groups[where], ()
         found = _never_reported(wait, members, missing, exits)
-    found = found or _nobody(wait, members, world, works, lowest, silent, at_fault)
+    found = found or _nobody(wait, members, works, lowest, silent, at_fault)
     return replace(found, seq=wait.seq, op=wait.op, silent=silent, of=members.size)
 
 
@@ -335,7 +335,6 @@ def _never_reported(
 def _nobody(
     wait: _Wait,
     members: Members,
-    world: Members,
     works: Sequence[CollectiveStatus],
     lowest: Mapping[int, int],
     silent: tuple[int, ...],
@@ -347,9 +346,7 @@ def _nobody(
         numbers = tuple(sorted({(w.seq, w.op, w.rank) for w in wait.works if lowest.get(w.rank) == w.seq}, key=str))
         how = reason("numbers-differ", waits=numbers, far=_far_apart(lowest))
         return Suspicion("unclear", (), tuple(sorted({w.rank for w in wait.works})), how, "low")
-    waiting = {w.rank for w in works if w.op is not None} | set(wait.ranks)
-    everyone = members.complete or (world.complete and waiting.issuperset(world.ranks))
-    if everyone and not set(members.ranks) - set(wait.ranks):
+    if members.complete and not set(members.ranks) - set(wait.ranks):
         how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op, told=at_fault)
         return Suspicion("all-entered", (), wait.ranks, how, "low")
     of_this = [w.enqueued for w in works if not w.dump and w.rank in wait.ranks and w.seq == seq]

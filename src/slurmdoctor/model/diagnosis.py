@@ -164,9 +164,9 @@ class Finding(Frozen):
     same: tuple[Incident, ...] = ()
     """Other incidents of the root's cause."""
     rivals: tuple[Incident, ...] = ()
-    """Incidents that nothing explains, of other causes than the root's."""
+    """Those of the cascade that nothing explains."""
     cascade: tuple[Incident, ...] = ()
-    """Incidents that follow from the root."""
+    """Incidents of other causes than the root's."""
     reasons: tuple[Reason, ...] = ()
     earlier: tuple[EarlierAttempt, ...] = ()
     """The attempts that failed before this one, oldest first."""

@@ -238,6 +238,11 @@ class JobRecord(Frozen):
         return tuple(s for s in self.steps if s.id not in ("batch", "extern", "interactive"))
 
     @property
+    def failed_step(self) -> Step | None:
+        """The last of them that failed."""
+        return next((step for step in reversed(self.work_steps) if step.failed), None)
+
+    @property
     def max_rss(self) -> int | None:
         return max((s.max_rss for s in self.steps if s.max_rss), default=None)
 

@@ -426,7 +426,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, judging by {v['steps']} steps that both report"
     ),
-    "cause": "{cause}",
     "failed-alike": "failed the same way: {cause}",
     "waited-for-others": "{cause}: waited for other ranks",
     "follows-from-first": "{cause}, a consequence",

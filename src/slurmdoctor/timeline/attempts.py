@@ -112,14 +112,14 @@ def _by_tasks(observed: Observations) -> set[int]:
     )
     cuts: set[int] = set()
     seen: set[tuple[int, str | None, tuple[int, ...]]] = set()
-    after: int | None = None
+    after = 0
     spoke = False
     for order, report in told:
         if report is None:
             spoke = bool(seen)
             continue
         key = (report.line.source, report.node, report.tasks)
-        if spoke and key in seen and after is not None:
+        if spoke and key in seen:
             cuts.add(after)
             seen.clear()
         seen.add(key)

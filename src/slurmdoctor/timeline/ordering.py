@@ -66,7 +66,7 @@ def _began(observed: Observations, span: attempts.Span) -> SignalHit | None:
         return None
     last = begun[-1]
     ends = (e.hit.offset for e in observed.events if e.order > last.order and e.hit.source == last.line.source)
-    end = min(ends, default=observed.files[last.line.source].bytes if observed.files else last.line.end)
+    end = min(ends, default=observed.files[last.line.source].bytes)
     return last if end - last.line.end <= LIMITS.few_words else None
 
 
