@@ -86,7 +86,8 @@ def _made_ready(root: Path, ready: Path, clone: bool, native: Path | None) -> bo
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         env |= {"HOME": folder, "XDG_CACHE_HOME": str(cache)}
-        program = [sys.executable, "-c", "import slurmdoctor; slurmdoctor.diagnose_text('')"]
+        make = "import slurmdoctor; slurmdoctor.diagnose_text(''); from slurmdoctor.knowledge.workshop.precompile import precompile; precompile()"
+        program = [sys.executable, "-c", make]
         done = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False)
         shutil.rmtree(ready, ignore_errors=True)
         if done.returncode:

@@ -3,7 +3,7 @@
 A start imports so only what it uses. The package names them twice: for mypy, and for `door` (PEP 562):
 
     if TYPE_CHECKING:
-        from slurmdoctor.input.files import find_logs as find_logs
+        from slurmdoctor.input.files import find_logs
     else:
         __getattr__, __dir__, __all__ = door(__name__, files="find_logs")
 """

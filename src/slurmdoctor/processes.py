@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 _BEGIN = "import sys; sys.path[:] = {path!r}; del sys.argv[:2]; import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
-_HOME = str(Path(__file__).resolve().parents[1])
+_HOME = os.path.realpath(__file__).rsplit("/", 2)[0]
 """Where slurmdoctor is, be that the working folder."""
 
 
@@ -33,6 +31,8 @@ def python(program: str | None = None) -> list[str]:
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits for a child that is half started; a child that is started meanwhile inherits this, and never hears it."""
+    import signal  # here: a start does without it
+
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

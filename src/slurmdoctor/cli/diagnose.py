@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ import click
 from slurmdoctor.cli import PATH, redact_option, rules_option
 from slurmdoctor.cli.output import Bar, format_option, in_line, keep_inputs, on_terminal, output_option, put, say
 from slurmdoctor.input import Source, UnreadError
+from slurmdoctor.matching import keep as keep_patterns, lazy
 from slurmdoctor.model import EXIT_CODE, Frozen, JobFiles, UserError
 from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
 
@@ -24,7 +24,7 @@ FORMATS = ("text", "json", "markdown", "slack", "html", "github")
 NO_FAILURE, CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN = 0, 1, 3, 4
 """The exit statuses of `--exit-code`."""
 _WORST = (CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN, NO_FAILURE)
-_ID = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,4})?(?:\.(?:[0-9]{1,9}|batch|extern|interactive))?")
+_ID = lazy(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,4})?(?:\.(?:[0-9]{1,9}|batch|extern|interactive))?")
 _LONG = 60
 """Characters of paths that a command repeats; else it names one job's own files."""
 
@@ -114,6 +114,7 @@ def diagnose(
         render = partial(_render, form=form, context=context, ranks=ranks, plain=output is not None or beside_log)
         told = _each_whole(found, asked, render, output, if_failed, beside_log)
     statuses = [status_of(one) for one in told]
+    keep_patterns()
     if exit_code:
         raise click.exceptions.Exit(worst(statuses))
 

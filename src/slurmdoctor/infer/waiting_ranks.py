@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from slurmdoctor.model import (
     MOST_RANKS,
     CollectiveStatus,
     ExitReport,
+    Frozen,
     JobRecord,
     Observations,
     Reason,
@@ -32,7 +33,7 @@ _SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
 """Launchers of which each of Slurm's tasks runs one, for several ranks."""
 
 
-class Members(NamedTuple):
+class Members(Frozen):
     """The ranks of the job or of a group, as far as they are known."""
 
     ranks: Sequence[int]
@@ -50,7 +51,7 @@ class Members(NamedTuple):
         return 0 < len(ranks) <= max(1, len(self.ranks) // LIMITS.few)
 
 
-class _Wait(NamedTuple):
+class _Wait(Frozen):
     """The collective in which most ranks of a group timed out."""
 
     group: str

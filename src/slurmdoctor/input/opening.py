@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, TypeAlias
@@ -14,6 +13,7 @@ from slurmdoctor.input.files import did_you_mean, expand
 from slurmdoctor.input.regular_files import File, Handles, UnreadError, kind_of_file, unread
 from slurmdoctor.input.sources import Gap, Held, Source, Text
 from slurmdoctor.input.streams import Spool, Stream, Streamed, decoded, kind_of, piped
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Frozen, JobFiles, LogNotFoundError, UserError
 
 _HEAD = 4096
@@ -195,10 +195,10 @@ def _behind_hole(file: File) -> bytes:
     return b"\0"
 
 
-_LIKE_A_PATH = re.compile(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
+_LIKE_A_PATH = lazy(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
 
 
-_JOB = re.compile(r"\d+(?:[_+.]\d+)*")
+_JOB = lazy(r"\d+(?:[_+.]\d+)*")
 
 
 class LogText(Frozen):

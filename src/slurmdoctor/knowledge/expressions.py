@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from string import Formatter
@@ -30,7 +29,9 @@ Facts = Mapping[str, Any]
 
 COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
 """A wanted value such as `> 1`, or `> ep`."""
-_PLAIN_ARGUMENT = re.compile(r"[\w@%+=:,./~^\[\]-]*")
+_PLAIN_ARGUMENT = lazy(r"[\w@%+=:,./~^\[\]-]*")
+_WHOLE = lazy(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)")
+_DECIMAL = lazy(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d{1,3})?")
 """What every shell takes as it is."""
 _OF_THE_SHELL = lazy(r"\$\{([^{}]*)\}")
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -181,9 +182,9 @@ def _number(found: Any) -> int | float | None:
     if isinstance(found, (int, float)):
         return found
     if isinstance(found, str) and len(found) < 40:
-        if re.fullmatch(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)", found):
+        if _WHOLE.fullmatch(found):
             return int(found.replace(",", ""))
-        if re.fullmatch(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d{1,3})?", found):
+        if _DECIMAL.fullmatch(found):
             return float(found)
         return gib(found)
     return None

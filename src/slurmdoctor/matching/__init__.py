@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         engine_of,
         in_c,
     )
+    from slurmdoctor.matching.kept_patterns import keep
     from slurmdoctor.matching.patterns import (
+        LAZY,
         apart,
         bounded,
         captures,
@@ -33,6 +35,7 @@ else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         engine="DIGITS Engine Portable description engine_for engine_of in_c",
-        patterns="apart bounded captures compiled lazily lazy named search spans unnamed",
+        kept_patterns="keep",
+        patterns="LAZY apart bounded captures compiled lazily lazy named search spans unnamed",
         usercache="get name_for put",
     )

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
@@ -29,8 +30,7 @@ _INTERFACE = 3
 native: ModuleType | None = None
 """The part that is written in C (`native/`); None where it was not compiled, or from another version's source."""
 with suppress(ImportError):
-    from slurmdoctor.search import _native
-
+    _native = import_module("slurmdoctor.search._native")
     if getattr(_native, "INTERFACE", 0) == _INTERFACE:
         native = _native
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from slurmdoctor.matching.kept_patterns import compiled_by_re
+
 if TYPE_CHECKING:
     import regex
 
@@ -34,7 +36,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     if len(names) != len(set(names)) or "\\p{" in pattern:  # `re` has neither, and would find out late
         return bounded(pattern)
     try:
-        return cast("regex.Pattern[str]", re.compile(pattern))
+        return cast("regex.Pattern[str]", compiled_by_re(pattern))
     except re.error:
         return bounded(pattern)
 
@@ -83,7 +85,7 @@ class _Lazy:
 
 def unnamed(pattern: str) -> str:
     """The pattern for those who only ask where it matches: `re` takes no group's name twice."""
-    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
+    return _GROUP.sub("(?:", pattern)
 
 
 @lru_cache(maxsize=_MOST)

@@ -39,10 +39,10 @@ def name_for(data: bytes) -> str:
 
 
 def get(name: str) -> bytes | None:
-    """What came with the program or was put under this name; None where it is not there, not ours, or not whole."""
-    found = _read(f"{READY}/{name}", own=False)
-    folder = None if found is not None else _folder()
-    return found if folder is None else _read(f"{folder}/{name}", own=True)
+    """What was put under this name or came with the program; None where it is not there, not ours, or not whole."""
+    folder = _folder()
+    found = None if folder is None else _read(f"{folder}/{name}", own=True)
+    return _read(f"{READY}/{name}", own=False) if found is None else found
 
 
 def put(name: str, data: bytes) -> None:

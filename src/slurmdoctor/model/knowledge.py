@@ -4,8 +4,6 @@ They are kept between runs as arrays of their fields, and read back by their typ
 these types strings, to be parsed at every start.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
@@ -291,7 +289,7 @@ class Knowledge(Frozen, dict=True, array_like=True):
     digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 
-    def once(self, make: Callable[[Knowledge], Made]) -> Made:
+    def once(self, make: Callable[["Knowledge"], Made]) -> Made:
         """What this function makes of the knowledge: made when it is first asked for, and kept as long as the knowledge.
 
         Who diagnoses thousands of jobs in one process pays for it once.
@@ -301,7 +299,7 @@ class Knowledge(Frozen, dict=True, array_like=True):
         return cast(Made, self._made[make])
 
     @cached_property
-    def _made(self) -> dict[Callable[[Knowledge], Any], Any]:
+    def _made(self) -> dict[Callable[["Knowledge"], Any], Any]:
         return {}
 
     @cached_property

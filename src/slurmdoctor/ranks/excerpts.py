@@ -8,12 +8,12 @@ Work is counted in lines that are passed over in search of the same writer's, ab
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, islice
 from typing import TypeVar
 
 from slurmdoctor.input import Source
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import (
     NEVER,
     Deadline,
@@ -64,9 +64,9 @@ _SHOWN = 4
 """Lines of which the surroundings are shown, and how many lines of these above and below."""
 _LONGEST_SHOWN = 2000
 """Characters of such a line."""
-_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_ENDS = lazy(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
 _KEY_BEGINS = "-----BEGIN "
-_BLOB = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60,}={0,2}$")
+_BLOB = lazy(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60,}={0,2}$")
 
 Item = TypeVar("Item")
 Place = tuple[int, int]

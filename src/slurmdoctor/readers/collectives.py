@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import literals, text
-from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap, number
+from slurmdoctor.model import CollectiveStatus, Frozen, Line, Origin, RankMap, number
 from slurmdoctor.ranks import Place
 from slurmdoctor.search import Shaped, shape_of
 
@@ -44,7 +43,7 @@ def watchdog_kind(line: bytes) -> str:
     return next(kind for kind in _KINDS if any(literal in line for literal in literals(kind)))
 
 
-class Heard(NamedTuple):
+class Unplaced(Frozen):
     """A watchdog's line whose rank is not resolved yet."""
 
     origin: Origin
@@ -52,7 +51,7 @@ class Heard(NamedTuple):
     status: CollectiveStatus
 
 
-def read_collective(line: Line) -> Heard | None:
+def read_collective(line: Line) -> Unplaced | None:
     """One watchdog line; None where it says nothing of a work."""
     shape = shape_of(line.text)
 
@@ -88,7 +87,7 @@ def read_collective(line: Line) -> Heard | None:
         _number(found, "ran"),
         line.source,
     )
-    return Heard(line.origin, line.place, status)
+    return Unplaced(line.origin, line.place, status)
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:
@@ -103,7 +102,7 @@ def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
     return large // small if large > small and large % small == 0 else None
 
 
-def place_collectives(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
+def place_collectives(heard: Sequence[Unplaced], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
     """Each status with its global rank, and the ranks of the lines that only `[Rank N]` tells.
 
     What stays without a rank is left out.
@@ -123,7 +122,7 @@ def place_collectives(heard: Sequence[Heard], maps: RankMap) -> tuple[list[Colle
     return placed, by_message
 
 
-def _count_in_the_job(known: Sequence[tuple[Heard, int | None]], maps: RankMap) -> bool:
+def _count_in_the_job(known: Sequence[tuple[Unplaced, int | None]], maps: RankMap) -> bool:
     """Whether `[Rank N]` is the global rank: nothing shows a process group that is smaller than the job."""
     numbers: dict[int, tuple[int, int]] = {}
     ran: dict[tuple[int, int | None, str | None], int] = {}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurmdoctor.knowledge import Facts, fill, holds, layouts, text, value
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import (
     ID_TIMEOUT,
     SHORT,
@@ -115,7 +116,7 @@ def _remedy(fix: Fix, facts: Facts) -> Remedy | None:
     return Remedy(do=do, why=fill(fix.why, facts, to_paste=True) if fix.why else None, reference=fix.reference)
 
 
-_EXCLUDED = re.compile(r"--exclude=([^\s`);]+)")
+_EXCLUDED = lazy(r"--exclude=([^\s`);]+)")
 
 
 def advise(
@@ -317,7 +318,7 @@ def _how_many(finding: Finding, root: Incident) -> int:
 
 _DETAILS = text("exception-details")
 _RAISES = text("raising-code")
-_PACKAGE = re.compile(r"(?:site|dist)-packages/(\w+)")
+_PACKAGE = lazy(r"(?:site|dist)-packages/(\w+)")
 _LONGEST_PLACE, _LONGEST_SAID, _LONGEST_CODE = 48, 90, 60
 
 

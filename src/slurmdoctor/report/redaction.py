@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
@@ -16,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import secret_kinds
-from slurmdoctor.matching import compiled, lazy
+from slurmdoctor.matching import Engine, compiled, engine_for, lazy
 from slurmdoctor.model import Diagnosis, Evidence, Frozen, SecretKind, Surroundings, UserError
 from slurmdoctor.report.secret_names import WORDS_APART, assigned, has_digit, is_none, is_random
 
@@ -60,7 +61,7 @@ def disarm(text: str) -> str:
 
 def one_line(text: str) -> str:
     """A text of any origin as one harmless line."""
-    return re.sub(r"[\s\ufffd]+", lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
+    return _GAP.sub(lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
 
 
 def redact(text: str, mode: Mode = "default") -> str:
@@ -132,7 +133,7 @@ class Redactor:
         kinds = secret_kinds() if self._kinds is None else self._kinds
         seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
-        return _perhaps_in("\n".join(lines), (kind for kind in kinds if kind.strict == strict))
+        return _in_all("\n".join(lines), [kind for kind in kinds if kind.strict == strict])
 
     def _neighbors(self, diagnosis: Diagnosis) -> tuple[tuple[Evidence, ...], tuple[Surroundings, ...]]:
         """The evidence with the lines around it, for a program may have broken a secret over two; they stay as many."""
@@ -384,6 +385,7 @@ def _unescape(match: regex.Match[str]) -> str:
 
 Span = tuple[int, int, SecretKind]
 """Begin and end of a secret, and its kind."""
+_GAP = lazy(r"[\s\ufffd]+")
 _BEFORE = 240
 """So many characters of a line are searched for what must stand before a secret."""
 _CUT_AT = 40
@@ -397,6 +399,26 @@ def _perhaps_in(text: str, kinds: Iterable[SecretKind]) -> list[SecretKind]:
     """The kinds of which a literal occurs in a text, in their order."""
     lower = text.lower()
     return [kind for kind in kinds if any(literal in lower for literal in kind.literals)]
+
+
+def _in_all(text: str, kinds: Sequence[SecretKind]) -> list[SecretKind]:
+    """The same of all kinds, whose literals are looked for at once; those that are too short for that one by one."""
+    lower = text.lower()
+    long, short, engine, meant = _engine(tuple(literal for kind in kinds for literal in kind.literals))
+    maybe = {long[number] for word in set(engine.which(lower.encode())) for number in meant[word]}
+    there = {literal for literal in (*short, *maybe) if literal in lower}
+    return [kind for kind in kinds if not there.isdisjoint(kind.literals)]
+
+
+@lru_cache(maxsize=4)
+def _engine(literals: tuple[str, ...]) -> tuple[list[str], list[str], Engine, list[list[int]]]:
+    """Those that the search takes, the shorter ones, the search, and for each of its words the numbers of the literals."""
+    long = sorted({literal for literal in literals if len(literal) >= _LONG})
+    engine, _, meant = engine_for([literal.encode() for literal in long])
+    return long, sorted({literal for literal in literals if len(literal) < _LONG}), engine, meant
+
+
+_LONG = 4
 
 
 def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:

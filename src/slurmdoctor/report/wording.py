@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import (
     EXIT_CODE,
     FINAL,
@@ -39,6 +40,7 @@ _MANY = {
     "its": "their", "it": "them", "itself": "themselves", "it was": "they were", "its node": "their nodes",
     "its container": "their containers", "its port": "their ports",
 }  # fmt: skip
+_PACKAGES = lazy(r"(?:site|dist)-packages/")
 _RETRY: dict[RetryAdvice, str] = {
     "as-is": "resubmit as is",
     "elsewhere": "resubmit on other nodes",
@@ -421,7 +423,7 @@ class Frame(Frozen):
     @property
     def place(self) -> str:
         """The place as an editor takes it; an installed package's from its own name on."""
-        path = re.split(r"(?:site|dist)-packages/", self.path)[-1]
+        path = _PACKAGES.split(self.path)[-1]
         return f"{one_line(path)}:{self.line}"
 
     @property

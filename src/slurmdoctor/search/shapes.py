@@ -29,6 +29,8 @@ _NO_DIGITS_MEANT = lazy(
 )
 
 
+_DIGIT = lazy(r"[0-9]")
+_STRICT = lazy(r"\(\?>|\(\?\(|\(\?P=|\\[0-9]|[+*?}]\+")
 _SAME_AGAIN = lazy(r"\(\?P=\w+\)|\\[1-9]")
 _MAY_TAKE_DIGITS = lazy(r"\\[dwS]|(?<!\\)\.|\[\^|0-9")
 
@@ -39,7 +41,7 @@ def digits_matter(pattern: str) -> bool:
     if "(?(" in pattern or (_SAME_AGAIN.search(pattern) and _MAY_TAKE_DIGITS.search(pattern)):
         return True
     pattern = _SAME_AGAIN.sub("", pattern)
-    return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
+    return _DIGIT.search(_NO_DIGITS_MEANT.sub("", pattern)) is not None
 
 
 def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
@@ -62,7 +64,7 @@ def relaxed(pattern: str) -> str | None:
 
     None where it is not to be made: what holds on to its text may refuse more when its parts take more.
     """
-    if re.search(r"\(\?>|\(\?\(|\(\?P=|\\[0-9]|[+*?}]\+", pattern):
+    if _STRICT.search(pattern):
         return None
     made: list[str] = []
     depth = 0
@@ -73,7 +75,7 @@ def relaxed(pattern: str) -> str | None:
             depth += 1
             if kind == "not" and not dropped:
                 dropped = depth
-        if kind == "these" and re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", text)):
+        if kind == "these" and _DIGIT.search(_NO_DIGITS_MEANT.sub("", text)):
             if text.startswith("[^"):
                 return None
             text = text[:-1] + r"\d]"

@@ -6,10 +6,9 @@ label's own: lines of one shape (`shapes`) have their labels at one place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-from slurmdoctor.matching import DIGITS, apart, compiled, named, spans
+from slurmdoctor.matching import DIGITS, apart, compiled, lazy, named, spans
 from slurmdoctor.model import LineFormat, SourceFormat
 
 HEAD = 160
@@ -26,7 +25,7 @@ _PROCESS = frozenset({"rank", "local_rank", "pid"})
 _PLACE = frozenset({"node", "writer"})
 """Groups that name what may hold several ranks."""
 _NAMING = _PROCESS | _PLACE
-_NUMBERED = re.compile(r"\\[1-9]")
+_NUMBERED = lazy(r"\\[1-9]")
 
 
 def tag_pattern(formats: Iterable[LineFormat]) -> str:
