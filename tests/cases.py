@@ -82,15 +82,22 @@ def verdict_of(name: str) -> Diagnosis:
     return diagnose(case.logs)
 
 
-def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
-    """What `slurmdoctor diagnose` prints in the folder of the logs, in this process: no path leads out of the folder."""
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """In this folder, as a shell would be."""
     before = Path.cwd()
     os.chdir(folder)
     try:
-        called = ["diagnose", "--format", form, *arguments]
-        result = CliRunner().invoke(cli, called, catch_exceptions=False, env={"COLUMNS": "80"})
+        yield
     finally:
         os.chdir(before)
+
+
+def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
+    """What `slurmdoctor diagnose` prints in the folder of the logs, in this process: no path leads out of the folder."""
+    called = ["diagnose", "--format", form, *arguments]
+    with inside(folder):
+        result = CliRunner().invoke(cli, called, catch_exceptions=False, env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
     return result.stdout
 

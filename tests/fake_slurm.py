@@ -1,14 +1,13 @@
 """scontrol and sacct as programs of a test's own, which print what those of a version of Slurm print."""
 
 import json
-import os
 import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cases import run
+from cases import inside, run
 from slurmdoctor.slurm.jobinfo import FIELDS
 
 Rows = Sequence[Mapping[str, str]]
@@ -56,12 +55,8 @@ class FakeSlurm:
 
     def diagnose(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         """`slurmdoctor diagnose ...` in a folder, in this process."""
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
+        with inside(folder):
             done = run("diagnose", *words, PATH=str(self.folder))
-        finally:
-            os.chdir(before)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @property

@@ -15,18 +15,23 @@ from slurmdoctor.search.tally import Tally
 OOM = "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has 79.1 GiB in all\n"
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Every line whose meaning was asked for."""
+def watched(monkeypatch: pytest.MonkeyPatch, method: str) -> list[bytes]:
+    """Every line that a method of the reader is called with."""
     lines: list[bytes] = []
-    ask = reader.Reader._learn_asked
+    call = getattr(reader.Reader, method)
 
     def noted(self: reader.Reader, line: bytes, *rest: Any) -> Any:
         lines.append(line)
-        return ask(self, line, *rest)
+        return call(self, line, *rest)
 
-    monkeypatch.setattr(reader.Reader, "_learn_asked", noted)
+    monkeypatch.setattr(reader.Reader, method, noted)
     return lines
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Every line whose meaning was asked for."""
+    return watched(monkeypatch, "_learn_asked")
 
 
 def _words(count: int) -> Iterator[str]:
@@ -39,9 +44,7 @@ def test_of_lines_that_mean_the_same_some_hundreds_are_asked(tmp_path: Path, ask
     log.write_text("".join(f"[rank3]: ValueError: {word} is not in the vocabulary\n" for word in _words(3000)))
     found = diagnose(log)
     assert len(asked) < 1.2 * reader.TAKEN
-    assert any(
-        "repeated lines were counted together with the hundreds like them" in note for note in found.coverage.notes
-    )
+    assert "repeated lines were counted together with the hundreds like them" in str(found.coverage.notes)
 
 
 def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: Path) -> None:
@@ -49,8 +52,7 @@ def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: P
     log = tmp_path / "job.log"
     log.write_text("".join([*lines[:2000], OOM, *lines[2000:]]))
     found = diagnose(log)
-    assert found.cause.id == "cuda-oom"
-    assert found.first_failure.line == 2001
+    assert (found.cause.id, found.first_failure.line) == ("cuda-oom", 2001)
 
 
 def test_near_a_logs_end_no_line_is_thrown_away_unasked(tmp_path: Path, asked: list[bytes]) -> None:
@@ -69,14 +71,7 @@ def test_a_line_that_comes_again_and_again_is_soon_known_by_its_shape(
     log = tmp_path / "job.log"
     new = [f"ValueError: {word} is gone\n" for word in _words(600)]
     log.write_text("".join(new) + "ValueError: the same is gone\n" * 3000)
-    learnt: list[bytes] = []
-    learn = reader.Reader._learn
-
-    def noted(self: reader.Reader, line: bytes, place: int) -> None:
-        learnt.append(line)
-        learn(self, line, place)
-
-    monkeypatch.setattr(reader.Reader, "_learn", noted)
+    learnt = watched(monkeypatch, "_learn")
     diagnose(log)
     assert sum(b"the same" in line for line in learnt) < 20
 
@@ -93,8 +88,7 @@ def test_one_line_that_means_something_else_begins_the_count_anew() -> None:
     assert known.settled(key, near_end=False) is None
     known.learn(key, taken)
     settled = known.settled(key, near_end=False)
-    assert settled is not None
-    assert settled.tally is taken
+    assert (settled and settled.tally) is taken
 
 
 def test_lines_are_alike_by_their_matchers_and_the_ends_of_their_first_words() -> None:

@@ -66,14 +66,8 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
     agreed = beside(rank=3, first=True)
     assert agreed.confidence == "high"
     assert agreed.reasons == (reason("table-agrees"),)
-    assert (
-        rated(
-            incident("python-error", rank=3, outlived="perhaps"),
-            timeline(reports=(report(1, rank=3, first=True),)),
-            rank=3,
-        ).confidence
-        == "high"
-    )
+    outlived = incident("python-error", rank=3, outlived="perhaps")
+    assert rated(outlived, timeline(reports=(report(1, rank=3, first=True),)), rank=3).confidence == "high"
     assert beside(rank=3).confidence == beside(rank=4, first=True).confidence == "medium"
     unknown = rated(root, timeline(reports=(report(1, first=True),), order="unknown"), rivals=OTHER)
     assert unknown.confidence == "medium"
@@ -105,10 +99,8 @@ def test_the_order_and_what_follows_are_reasons() -> None:
 def test_what_shows_that_it_was_first_is_told_as_it_is(root: Origin, other: Origin, by: str, said: str) -> None:
     """Also where events as a whole could only be ordered by line (row m of users.md)."""
     first, after = incident("python-error", rank=3, at=1), incident("peer-lost", role="cascade", rank=4, at=2)
-    first, after = (
-        replace(one, main=replace(one.main, origin=replace(origin, rank=one.main.origin.rank)))
-        for one, origin in ((first, root), (after, other))
-    )
+    first = replace(first, main=replace(first.main, origin=replace(root, rank=3)))
+    after = replace(after, main=replace(after.main, origin=replace(other, rank=4)))
     order = rated(first, timeline(order="file"), cascade=(after,)).reasons[0]
     assert order.values["by"] == by
     assert said in sentence(order)

@@ -11,7 +11,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.input import paste
 from slurmdoctor.input.paste import LIMIT, LineStarts, Row
 from slurmdoctor.knowledge import folders, load
-from wrap_pastes import FIXTURES, WAYS, cause, logs, tail
+from wrap_pastes import WAYS, cause, logs, tail
 
 EACH = 4
 """Cases a way."""
@@ -30,7 +30,7 @@ def joined(rows: list[Row]) -> list[Row] | None:
 
 @cache
 def small() -> list[tuple[str, str, list[str]]]:
-    return [case for case in logs(FIXTURES) if len(case[1]) < 16 * 1024]
+    return [case for case in logs() if len(case[1]) < 16 * 1024]
 
 
 @cache
@@ -49,7 +49,7 @@ def test_the_same_cause_as_unwrapped(way: str) -> None:
 
 
 def test_a_log_is_not_touched() -> None:
-    assert {name: done for name, text, _ in logs(FIXTURES) if (done := undo(text).done)} == {}
+    assert {name: done for name, text, _ in logs() if (done := undo(text).done)} == {}
 
 
 LOG = """\

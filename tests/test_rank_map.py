@@ -17,6 +17,9 @@ def report(witness: str, **known: Any) -> ExitReport:
     return made_report(1, **{"witness": witness, "kind": "launcher", **known})
 
 
+AGENT = report("torchelastic agent", local_rank=2, kind="agent")
+
+
 def learnt(*lines: Line, reports: tuple[ExitReport, ...] = ()) -> RankMap:
     return RankMapBuilder(FORMS, {}).finish(lines, reports)
 
@@ -55,15 +58,14 @@ def test_a_ranks_node_is_filled_in() -> None:
     assert known.resolve(Origin(rank=3, node="gpu-9"))[0].node == "gpu-9"
 
 
-def test_a_sub_groups_ranks_are_not_the_jobs() -> None:
-    def init(rank: int, world: int, local: int, pid: int) -> Line:
-        return line(
-            f"comm 0x1 rank {rank} nranks {world} cudaDev {local} busId 1", origin=Origin(node="gpu-1", pid=pid)
-        )
+def init(rank: int, world: int, origin: Origin, local: int = 1) -> Line:
+    return line(f"comm 0x1 rank {rank} nranks {world} cudaDev {local} busId 1", origin=origin)
 
-    known = learnt(init(5, 16, 5, 71), init(1, 2, 5, 71), init(0, 2, 4, 70))
-    assert known.world_size == 16
-    assert known.seen == {5}
+
+def test_a_sub_groups_ranks_are_not_the_jobs() -> None:
+    one, other = Origin(node="gpu-1", pid=71), Origin(node="gpu-1", pid=70)
+    known = learnt(init(5, 16, one, 5), init(1, 2, one, 5), init(0, 2, other, 4))
+    assert (known.world_size, known.seen) == (16, frozenset({5}))
     assert known.resolve(Origin(pid=71, node="gpu-1"))[0].rank == 5
 
 
@@ -71,26 +73,25 @@ def test_tasks_are_ranks_unless_each_is_a_launcher() -> None:
     srun = report("srun", node="gpu-1", tasks=(6, 7))
     assert learnt(reports=(srun,)).ranks_of(srun) == ((6, 7), "task")
     assert learnt(reports=(srun,)).node_of == {6: "gpu-1", 7: "gpu-1"}
-    launched = learnt(reports=(srun, report("torchelastic agent", local_rank=2, kind="agent")))
-    assert launched.ranks_of(srun) == ((), None)
-    assert launched.node_of == {}
+    launched = learnt(reports=(srun, AGENT))
+    assert (launched.ranks_of(srun), launched.node_of) == (((), None), {})
 
 
 def test_a_lone_launchers_local_ranks_are_ranks_until_a_second_node_shows() -> None:
-    agent = report("torchelastic agent", local_rank=2, kind="agent")
-    assert learnt(reports=(agent,)).ranks_of(agent) == ((2,), "lone-launcher")
-    other = replace(agent, line=replace(agent.line, label=b"1: "))
-    for reports in (
-        (agent, other),
-        (agent, report("srun", node="gpu-1", tasks=(0,)), report("srun", node="gpu-2", tasks=(1,))),
+    assert learnt(reports=(AGENT,)).ranks_of(AGENT) == ((2,), "lone-launcher")
+    other = replace(AGENT, line=replace(AGENT.line, label=b"1: "))
+    steps = (report("srun", node="gpu-1", tasks=(0,)), report("srun", node="gpu-2", tasks=(1,)))
+    for known in (
+        learnt(reports=(AGENT, other)),
+        learnt(reports=(AGENT, *steps)),
+        learnt(line("world size: 16"), reports=(AGENT,)),
+        learnt(line("on gpu-2: rank 11 of 16"), reports=(AGENT,)),
     ):
-        assert learnt(reports=reports).ranks_of(agent) == ((), None)
-    assert learnt(line("world size: 16"), reports=(agent,)).ranks_of(agent) == ((), None)
-    assert learnt(line("on gpu-2: rank 11 of 16"), reports=(agent,)).ranks_of(agent) == ((), None)
+        assert known.ranks_of(AGENT) == ((), None)
 
 
 def test_asking_changes_nothing() -> None:
-    known = learnt(reports=(report("torchelastic agent", local_rank=2, kind="agent"),))
+    known = learnt(reports=(AGENT,))
     before = repr(known)
     known.resolve(Origin(local_rank=3), 0)
     assert repr(known) == before
@@ -109,9 +110,6 @@ def test_a_line_is_learnt_whole() -> None:
 
 
 def test_a_communicator_counts_where_none_larger_was_seen() -> None:
-    def init(rank: int, world: int, origin: Origin) -> Line:
-        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev 1 busId 1", origin=origin)
-
     known = learnt(init(3, 4, Origin(rank=7, node="n1", pid=70)), init(2, 4, Origin(node="n2", pid=71)))
     assert known.rank_of_local == {("n1", 1): 7, ("n2", 1): 2}
     assert known.rank_of_pid == {("n1", 70): 7, (None, 70): 7, ("n2", 71): 2, (None, 71): 2}

@@ -15,6 +15,7 @@ from slurmdoctor.model import UserError
 PROGRAM = f"'{sys.executable}' -m slurmdoctor"
 LOG = "step 1 loss 2\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+FULL = "the report cannot be written: No space left on device: free some room"
 COMMANDS = ("diagnose --format json job.log", "rules list", "--help")
 
 
@@ -29,31 +30,25 @@ def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
     assert words in done.stderr
 
 
-@full
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
-    done = shell(f"{PROGRAM} {command} >/dev/full", tmp_path)
-    refused(done, "the report cannot be written: No space left on device: free some room")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_closed_output_is_told(command: str, tmp_path: Path) -> None:
-    refused(shell(f"{PROGRAM} {command} >&-", tmp_path), "standard output is closed")
-
-
-@pytest.mark.parametrize("command", ["diagnose", "lint -", "mcp"])
-def test_a_closed_input_is_told_where_it_is_needed(command: str, tmp_path: Path) -> None:
-    if command == "mcp":
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        *(pytest.param(f"{one} >/dev/full", FULL, marks=full) for one in COMMANDS),
+        *((f"{one} >&-", "standard output is closed") for one in COMMANDS),
+        *((f"{one} <&-", "standard input is closed") for one in ("diagnose", "lint -", "mcp")),
+    ],
+)
+def test_a_full_disk_and_a_closed_stream_that_is_needed_are_named(command: str, words: str, tmp_path: Path) -> None:
+    if command.startswith("mcp"):
         pytest.importorskip("mcp")
-    refused(shell(f"{PROGRAM} {command} <&-", tmp_path), "standard input is closed")
+    refused(shell(f"{PROGRAM} {command}", tmp_path), words)
 
 
 @pytest.mark.parametrize("streams", ["2>&-", "<&- 2>&-"])
 def test_what_is_not_needed_may_be_closed(streams: str, tmp_path: Path) -> None:
     done = shell(f"{PROGRAM} diagnose job.log {streams}", tmp_path)
-    assert done.returncode == 0
+    assert (done.returncode, done.stderr) == (0, "")
     assert "cuda-oom" in done.stdout
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("streams", ["<&- >&- 2>&-", ">/dev/full 2>/dev/full"])

@@ -46,17 +46,12 @@ def test_the_same_rank_is_missing_whatever_the_label(label: Label) -> None:
 
 SIZES = {
     "NCCL INFO": "n1:14054:14825 [3] NCCL INFO comm 0x9bc5a80 rank 3 nranks 8 cudaDev 3 busId 4e000 - Init COMPLETE",
-    "Lightning": "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8",
     "environment": "export WORLD_SIZE=8",
     "accelerate": "+ accelerate launch --num_processes 8 train.py",
-    "accelerate's state": "Num processes: 8",
     "torchrun": "+ torchrun --nnodes=2 --nproc_per_node=4 train.py",
     "DeepSpeed": "[2026-01-01 10:00:00,000] [INFO] [launch.py:180:main] dist_world_size=8",
     "srun": "+ srun --ntasks=8 python train.py",
     "srun, nodes": "#SBATCH --nodes=2\n+ srun --ntasks-per-node=4 python train.py",
-    "Slurm's environment": "SLURM_NTASKS=8",
-    "torchelastic": "  global_world_sizes=[8, 8, 8, 8]",
-    "mpirun": "+ mpirun -np 8 python train.py",
 }
 
 

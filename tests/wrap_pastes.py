@@ -2,13 +2,11 @@
 
 import html
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-import yaml
+from cases import cases
+from slurmdoctor import diagnose
 
 Way = Callable[[str], str]
-FIXTURES = Path(__file__).parent / "fixtures"
-NOT_LOGS = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
 
 
 def _lines(change: Callable[[int, str], str]) -> Way:
@@ -68,19 +66,16 @@ WAYS: dict[str, Way] = {
 }
 
 
-def logs(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
+def logs() -> Iterator[tuple[str, str, list[str]]]:
     """(name, text, decisive words) of each labelled case; the files of a job stand one after another."""
-    for truth in sorted(folder.rglob("truth.yaml")):
-        files = sorted(p for p in truth.parent.rglob("*") if p.is_file() and p.name not in NOT_LOGS)
-        data = [path.read_bytes() for path in files]
+    for case in cases():
+        data = [path.read_bytes() for path in case.logs]
         texts = [d.decode("utf-16" if d[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace") for d in data]
         text = "\n".join(texts).replace("\r\n", "\n").replace("\0", "").strip("\n")
         if text and len(text) < 512 * 1024:
-            yield truth.parent.name, text, list(yaml.safe_load(truth.read_text()).get("evidence") or [])
+            yield case.name, text, list(case.truth.get("evidence") or [])
 
 
 def cause(text: str) -> str | None:
-    from slurmdoctor import diagnose
-
     found = diagnose(text + "\n", redact="off")
     return found.cause.id or found.verdict
