@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import raised
+from builders import LIMIT, raised
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, NamedCause, Remedy
 from slurmdoctor.report.text_report import render_text
@@ -24,6 +24,7 @@ GATHER = (
     "[rank{0}]:[E ProcessGroupNCCL.cpp:616] [PG ID 3 PG GUID 7(TENSOR_GROUP) Rank {1}] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=5, OpType=ALLGATHER, NumelIn=10, NumelOut=50, Timeout(ms)=600000) ran for 600075 milliseconds before timing out."
 )
+DONE = "Training completed\n"
 OTHER_WORDS = [
     "the loader opened shard alpha", "the model moved to bfloat", "the tokenizer has a new word", "a config was written by hydra",
     "the optimizer state was sharded", "evaluation begins with the dev set", "gradients are being reduced",
@@ -158,6 +159,42 @@ def test_the_verdict_on_a_log(why: str) -> None:
     lines, told = VERDICTS[why]
     found = judged(*lines)
     assert (found.verdict, found.cause.id, found.first_failure.rank) == told
+
+
+CUT = raised().partition("    f()")[0]
+TALK = "".join(f"{line}\n" for line in OTHER_WORDS)
+TWO = "".join(f"Initializing distributed: GLOBAL_RANK: {n}, MEMBER: {n + 1}/4\n" for n in (0, 1))
+WAITED = "world size: 4\n" + "".join(f"{UNLABELLED.format(rank)}\n" for rank in range(4))
+CAUSES = [
+    # a thread's exception ends no process, nor does one that is ignored, or that is a warning's or a wrapper's own line
+    (f"starting\nException in thread Thread-3 (pin):\n{raised()}", None),
+    (f"starting\nException in thread Thread-3 (pin):\n{CUT}", None),
+    (f"starting\nException ignored in: <function Pool.__del__ at 0x7f>\n{CUT}", None),
+    (f"starting\n{CUT}", "python-error"),
+    (f"WARNING:root:{raised('WARNING:root:KeyError: 1')}", None),
+    ("starting\nUserWarning: no rows\n", None),
+    ("starting\ntorch.multiprocessing.spawn.ProcessRaisedException: a child failed\n", None),
+    # the last word of a log that has one writer, and no logger
+    ("starting\nValueError: bad shape 3\n\n", "python-error"),
+    ("starting\nERROR: ValueError: bad shape 3\n", None),
+    # what one process printed below its error shows that it went on, not what several did, and no blank lines
+    (raised() + TALK + LIMIT, "time-limit"),
+    (TWO + raised() + TALK + LIMIT, "python-error"),
+    ("/var/spool/slurmd/job9/slurm_script: line 3: conda: command not found\n" + "\n" * 12, "command-not-found"),
+]
+
+
+@pytest.mark.parametrize(("log", "cause"), CAUSES)
+def test_the_cause_of_a_log(log: str, cause: str | None) -> None:
+    assert diagnose(log).cause.id == cause
+
+
+@pytest.mark.parametrize(
+    ("log", "busy"),
+    [(DONE + WAITED, "finished"), (WAITED + DONE, None), (DONE + "step 1/9 loss 3.1 9 ms\n" + WAITED, None)],
+)
+def test_a_program_was_done_before_the_wait_and_made_no_more_steps(log: str, busy: str | None) -> None:
+    assert diagnose(log).facts.get("busy") == busy
 
 
 def test_what_follows_by_a_clock_that_is_behind_came_at_no_time_before() -> None:

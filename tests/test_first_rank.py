@@ -62,6 +62,32 @@ def test_all_ranks_that_failed_alike() -> None:
     assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)
 
 
+def test_of_ranks_that_stood_still_alike_none_was_first() -> None:
+    found = named(incident("hang", 0, 10.0, 1), incident("hang", 1, 10.1, 2))
+    assert (found.origin.rank, found.how) == (None, (reason("stood-still-alike", ranks=(0, 1)),))
+    assert named(incident("hang", 0, 10.0, 1)).origin.rank == 0
+
+
+def test_a_launcher_that_counts_more_processes_than_it_names_names_none() -> None:
+    root = incident("command-not-found", 0, 10.0, 1, captures={"rank": "0"}, role="root")
+    counted = incident("command-not-found", None, 10.0, 2, captures={"more_ranks": "3"}, role="hint")
+    assert named(root).origin.rank == named(replace(root, main=event("command-not-found", 0)), counted).origin.rank == 0
+    assert named(root, counted).origin.rank is None
+    assert witnessed(report(1, 3)).origin.rank == 3
+    box = report(1, 3, kind="box")
+    reported = incident("exit-code", 3, 10.0, 1, report=box)
+    assert [named(reported, reports=(box, report(1, *more, kind="box"))).origin.rank for more in ((3,), (4,))] == [
+        3,
+        None,
+    ]
+
+
+def test_of_several_that_one_report_names_only_its_own_end_counts() -> None:
+    own = report(3, 4, 5)
+    found = named(incident("exit-code", None, 10.0, 1, report=own), reports=(own, report(6, 7)))
+    assert found.how == (reason("ended-alike", ranks=(4, 5)),)
+
+
 def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
     main, beside = event("cuda-oom", 0, 10.0, 1, others=frozenset({2})), event("peer-lost", 1, 10.0, 2)
     found = named(Incident(main, (main, beside)), known=RankMap(world_size=3))

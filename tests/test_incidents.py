@@ -60,6 +60,7 @@ WAITED = after("collective-timeout", 100)
         (WAITED, after("python-error"), 1),
         (WAITED, after("peer-lost"), 1),
         (after("collective-timeout", 100, role="root"), oom(), 1),
+        (after("collective-timeout", 100, role="cascade"), oom(), 1),
         (after("nccl-transport", 100, role="either"), oom(), 1),
     ],
 )
@@ -117,3 +118,4 @@ def test_on_one_line_what_may_be_either_comes_before_a_victims_words() -> None:
     lost = event("peer-lost", 1, 10.0, 100)
     assert parted(lost, event("nccl-transport", 1, 10.0, 100, role="either"))[0][0] == "nccl-transport"
     assert parted(lost, event("nccl-transport", 1, 10.0, 120, role="either"))[0][0] == "peer-lost"
+    assert parted(lost, event("abort", 1, 10.0, 100, role="either"))[0][0] == "peer-lost"

@@ -117,7 +117,7 @@ def test_what_ranks_say_as_they_leave_one_another_is_no_failure_once_the_work_is
     assert parted(progress=[step(9, steps=9)]) == "no-failure"
     # another cause; before the end; the end of a part; a bad exit
     assert parted("python-error", "root", finished=finish(at=50)) == "failed"
-    assert parted(progress=[step(8, steps=9)]) == "failed"
+    assert parted(progress=[step(8, steps=9)]) == parted(progress=[step(None)]) == "failed"
     assert parted(progress=[replace(step(9, steps=9), part=True)]) == "failed"
     assert parted(finished=finish(at=50), reports=[report(1, at=70)]) == "failed"
 
@@ -137,6 +137,8 @@ def test_steps_that_stop_before_the_last_one_prove_nothing() -> None:
     assert told(step(9, steps=9)) == ("no-failure", ("steps-to-the-end",))
     # every tenth step is printed
     assert told(step(80, steps=99), step(90, steps=99)) == ("no-failure", ("steps-to-the-end",))
+    unnumbered, other = step(None), replace(step(89, steps=99), source=1)
+    assert told(step(80, steps=99), unnumbered, other, step(90, steps=99))[0] == "no-failure"
     assert told(step(4), cut=True) == ("unknown", ("cut-short",))
 
 
@@ -263,3 +265,12 @@ def test_the_task_that_slurm_did_not_stop_is_a_silent_one_only_where_it_did_not_
     assert [i.main.origin.rank for i in silent_exits(log, ()) if i.main.rule == NOT_STOPPED] == [1]
     spoke = (incident("cuda-error", rank=1),)
     assert [i for i in silent_exits(log, spoke) if i.main.rule == NOT_STOPPED] == []
+    most = (0, 1, 2, 3, 4, 7)
+    two_left = timeline(events=[stop], reports=(report("Terminated", *most, at=10, tasks=most, node="gpu01"),))
+    assert [i for i in silent_exits(case(two_left), ()) if i.main.rule == NOT_STOPPED] == []
+
+
+def test_a_box_of_a_launcher_tells_no_order() -> None:
+    box = report(1, 1, at=40, kind="box")
+    assert roles(report("Killed", 2, at=20), box)[0] == ("killed", "cascade")
+    assert roles(report("Terminated", 1, at=10, kind="box"), report("Killed", 2, at=20))[1] == ("killed", "root")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from builders import case, event, failed, incident, report, timeline
+from builders import case, event, failed, incident, report, step, timeline
 from cases import codes, values
-from slurmdoctor.infer.roots import choose_root, unexplained
-from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order
+from slurmdoctor.infer.roots import choose_root, unexplained, what_stalled
+from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order, RunState
 
 
 def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:
@@ -94,6 +94,34 @@ def test_what_failed_before_slurm_ended_the_job_explains_the_end(
     assert found == ["file-not-found", "time-limit"][: 1 if explains else 2]
 
 
+def test_where_a_clock_orders_two_files_the_place_decides_within_a_tick() -> None:
+    end, other = (
+        incident("time-limit", None, 10.0, 10, role="cascade"),
+        incident("file-not-found", 3, 10.5, 15, source=1),
+    )
+    assert left(other, end) == ["file-not-found", "time-limit"]
+
+
+ENDED = incident("time-limit", None, None, 900, role="cascade")
+
+
+@pytest.mark.parametrize(
+    ("before", "cause"),
+    [
+        (incident("nccl-transport", 3, None, 500, role="either"), "nccl-transport"),
+        (incident("peer-lost", 3, None, 500, role="cascade"), "time-limit"),
+        (incident("abort", 3, None, 500, role="either"), "time-limit"),  # how processes end that somebody ends
+        (incident("nccl-transport", 3, None, 950, role="either"), "time-limit"),  # below the end
+        (incident("nccl-transport", 3, None, 100, role="either"), "time-limit"),  # above the last step
+        (incident("nccl-transport", 3, 70.0, 500, role="either", source=1), "time-limit"),  # in another file
+    ],
+)
+def test_an_error_below_the_last_step_of_a_stalled_job_is_its_root(before: Incident, cause: str) -> None:
+    log = timeline([before, ENDED], progress=[step(7, 60.0, at=200)])
+    found = what_stalled(failed(ENDED, cascade=(before,), state=RunState("hung")), case(log))
+    assert found.cause == cause
+
+
 def test_where_each_is_explained_none_is_left_out() -> None:
     first, second = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)
     assert unexplained([second], [first], case(timeline([first, second]))) == [second]
@@ -116,6 +144,7 @@ def test_a_silent_exit_comes_before_symptoms_of_ranks_that_printed() -> None:
     assert chosen(symptom, incident("exit-code", None, 8.0, 2, report=report(3))).root == symptom
     wait = incident("collective-timeout", 2, 6.0, 3)
     assert chosen(symptom, silent, wait).root == wait
+    assert chosen(symptom, silent, incident("file-not-found", 3, 9.0, 4)).cause == "file-not-found"
 
 
 def test_an_exit_of_its_own_comes_before_sigterm_and_that_before_other_exits() -> None:

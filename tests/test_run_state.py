@@ -76,6 +76,16 @@ def test_a_state_has_its_times_and_the_last_step() -> None:
     assert run_state(steps(40.0), 50.0, record(elapsed=50)) == RunState("progressing", 10.0, 40.0, None, 1)
 
 
+@pytest.mark.parametrize(
+    ("end", "kind"), [(None, None), (20.0, None), (930.0, None), (931.0, "hung"), (30.0 + 3600, None)]
+)
+def test_without_a_first_step_the_time_since_the_loop_began_tells(end: float | None, kind: str | None) -> None:
+    began = timeline(began=finish(at=9, time=30.0, text="Starting training"))
+    found = run_state(began, end)
+    assert (found.kind, (found.idle or 0.0) >= 0.0) == (kind, True)
+    assert run_state(began, end and 30.0 + 3600, record(elapsed=9)).kind == (end and "hung")
+
+
 def test_steps_of_another_clock_prove_nothing() -> None:
     times = (1000.0, 1010.0, 1020.0, 1030.0)
     assert run_state(steps(*times), 970.0) == RunState("progressing", 0.0, 1030.0, 10.0, 4)

@@ -109,6 +109,7 @@ def test_an_error_after_which_no_step_came_is_not_hidden_by_the_limit(
         ("time-limit", "finished", {}, "time-limit", ["had-finished"]),
         ("time-limit", "progressing", {}, "time-limit", []),
         ("cancelled", "hung", {}, "cancelled", ["stood-still"]),
+        ("preempted", "hung", {}, "preempted", []),
         ("time-limit", "hung", {"at": "2026-03-01T10:00:00"}, "time-limit", ["stood-still"]),
     ],
 )
@@ -143,4 +144,3 @@ def test_the_warning_shows_in_any_exit_or_in_a_script_that_left_srun_behind() ->
     assert warning_came(warned(exit=None), (report(1, 0), report("User defined signal 1", 1)))
     assert warning_came(warned(exit=None, exit_status=0, running_children=("srun",)))
     assert not warning_came(warned(exit=None, exit_status=0))
-    assert not warning_came(warned(exit=None, running_children=("srun",)))

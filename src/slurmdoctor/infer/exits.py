@@ -94,7 +94,7 @@ def never_ended(case: Case) -> tuple[int, ...]:
 
 def _by_the_log(finding: Finding, case: Case) -> Finding:
     root, rank = finding.root, finding.origin.rank
-    own = [r for r in case.reports if rank is not None and rank in r.ranks]
+    own = [r for r in case.reports if rank in r.ranks]
     best = root.report if root is not None else None
     if best is None and own:
         # the agent saw the process itself; an exit that nobody else caused tells more than one by the launcher's SIGTERM

@@ -116,8 +116,6 @@ def _named(
 
 def _at_once(root: Incident, incidents: Sequence[Incident], case: Case) -> bool:
     """Whether no clock shows one of those who failed alike far before the others: then none of them was first."""
-    if not case.timed:
-        return True
     alike = (i for i in incidents if same_failure(i, root, case.knowledge) and i.main.ranks - root.main.ranks)
     return min((case.key(i)[0] for i in alike), default=0.0) - case.key(root)[0] <= LIMITS.at_once
 
@@ -218,7 +216,7 @@ def _ended_by_itself(root: Incident, rank: int, incidents: Sequence[Incident], c
     if ends.get(rank) != "terminated":
         return None
     for other in incidents:
-        near = not case.timed or case.key(other)[0] <= case.key(root)[0] + TICK
+        near = case.key(other)[0] <= case.key(root)[0] + TICK
         if other.cause == root.cause and near and ends.get(other.main.origin.rank, "terminated") != "terminated":
             return other
     return None

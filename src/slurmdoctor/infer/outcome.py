@@ -95,7 +95,7 @@ def _belongs_to(
     known = event.origin.rank is not None
     for key in reversed(recent):
         last = parts[key][-1]
-        if event.group and last.group and event.group != last.group and not known:
+        if event.group and last.group and not known:
             continue
         if "confirmation" in (event.role, last.role) and event.role != last.role:
             continue
@@ -236,7 +236,7 @@ def decide_whether_failed(case: Case, incidents: Sequence[Incident], silent: Seq
     if case.exit_status:
         return Finding("failed")
     done = case.timeline.finished
-    proof = [i for i in (*incidents, *silent) if i.report is not None or not all(e.warned for e in i.events)]
+    proof = [i for i in (*incidents, *silent) if not all(e.warned for e in i.events)]
     after = [i for i in proof if _stands_after_finish(i.main, case.timeline) and not _parted(i, case)]
     telling = any(i.main.role in TELLING or i.report is not None for i in after) or unresolved_exits(case.timeline)
     if done is not None and not telling:

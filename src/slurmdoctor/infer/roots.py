@@ -102,7 +102,7 @@ def unexplained(tier: Sequence[Incident], explainers: Iterable[Incident], case: 
 
     def is_explained(one: Incident) -> bool:
         others = (*by_file.get(one.main.hit.source, ()), *by_file.get(None, ()))
-        return any(other is not one and _explains_alone(other, one, case) for other in others)
+        return any(_explains_alone(other, one, case) for other in others)
 
     return [one for one in tier if not is_explained(one)] or list(tier)
 

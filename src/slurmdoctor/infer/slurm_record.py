@@ -168,7 +168,7 @@ def _failed(finding: Finding, state: str | None, job: JobRecord, case: Case) -> 
         return _state_speaks(finding, state, worst, job, case)
     if _only_an_ending(finding, case) and warning_came(job, case.reports):
         return _ended_by_warning(finding, job)
-    if job.exit_status is not None and job.running_children:
+    if job.running_children:
         return _signalled(finding, job, case)
     stopped = next((s for s in reversed(job.work_steps) if s.cancelled_by is not None), None)
     if stopped is not None and (finding.root is None or _yields(finding, finding.root, CANCELLED, case)):
@@ -309,7 +309,7 @@ def warning_came(job: JobRecord, reports: Sequence[ExitReport] = ()) -> bool:
     left = job.time_limit - job.elapsed if job.time_limit is not None and job.elapsed is not None else None
     if left is None or job.warned_before is None or left > job.warned_before + _EARLY:
         return False
-    if job.exit_status is not None and job.running_children:
+    if job.running_children:
         return True
     exits = [job.exit, job.derived, *(s.exit for s in job.work_steps)]
     exits += [report.exit for report in reports]

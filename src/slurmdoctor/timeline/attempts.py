@@ -39,7 +39,7 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     last = failed[-1]
     total = sum(file.bytes for file in observed.files)
     lives = max(went_on.values(), default=-1) >= last[1]
-    if last[1] < END and total - last[1] > (LIMITS.nothing_after_cut if lives else LIMITS.attempt_begins):
+    if total - last[1] > (LIMITS.nothing_after_cut if lives else LIMITS.attempt_begins):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
     count = len([s for s in lived if s[1] <= last[0]]) + 1
     return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)
