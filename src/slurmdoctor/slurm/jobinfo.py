@@ -85,8 +85,7 @@ def _finished(job: JobRecord, bad: Mapping[str, str], step: str = "") -> JobReco
 
 def looks_like_slurm(text: str) -> bool:
     """Whether a text is one that `read` understands."""
-    head = text[:4000]
-    return "JobId=" in head or "NodeName=" in head or re.search(r"^\s*JobID(?:Raw)?[\s|]", head, re.M) is not None
+    return re.search(r"JobId=|NodeName=|^\s*JobID(?:Raw)?[\s|]", text[:4000], re.M) is not None
 
 
 def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[JobRecord]:
@@ -156,7 +155,7 @@ def whole(text: str | None) -> int | None:
 
 def seconds(text: str | None) -> int | None:
     """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
-    found = _TIME.fullmatch(text.strip()) if text else None
+    found = _TIME.fullmatch((text or "").strip())
     if not found:
         return None
     days, a, b, c = (int(x or 0) for x in found.groups())
@@ -167,8 +166,8 @@ def seconds(text: str | None) -> int | None:
 
 def size(text: str | None) -> int | None:
     """`800M`, `12268K`, `1.5G`, `400` (megabytes, as sbatch --mem takes it) in bytes."""
-    found = re.fullmatch(r"([\d.]{1,15})([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
-    if not found or found[1].count(".") > 1:
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{0,9})?)([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
+    if not found:
         return None
     power = "KMGTP".index(found[2].upper()) + 1 if found[2] else 2
     return int(float(found[1]) * 1024**power)
@@ -265,10 +264,9 @@ def _shared(get: Get) -> dict[str, Any]:
 @lru_cache(maxsize=1024)  # of a million rows
 def _state(text: str) -> tuple[str | None, int | None]:
     words = text.split()
-    by = re.search(r"by (\d+)", text)
     state = words[0].rstrip("+") if words else None
     full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
-    return full, whole(by[1]) if by else None
+    return full, whole(text.partition(" by ")[2])
 
 
 _KEY = r"[A-Za-z][\w:/()-]*"

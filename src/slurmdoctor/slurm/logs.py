@@ -66,9 +66,11 @@ def _raw(job: JobRecord) -> str:
     return job.raw_id or re.split(r"[_+.]", job.id)[0]
 
 
-def _default(job: JobRecord) -> list[str]:
+def _default(job: JobRecord) -> str | None:
     """Where sbatch writes to if nobody tells it."""
-    return ["slurm-%A_%a.out" if job.array_task is not None else "slurm-%j.out"] if job.work_dir else []
+    if not job.work_dir:
+        return None
+    return "slurm-%j.out" if job.array_task is None else "slurm-%A_%a.out"
 
 
 def find(job: JobRecord, more: Iterable[str] = (), index: LogIndex | None = None) -> tuple[list[str], list[str]]:
@@ -79,7 +81,7 @@ def find(job: JobRecord, more: Iterable[str] = (), index: LogIndex | None = None
     index = index or LogIndex(())
     files: list[str] = []
     missing: list[str] = []
-    patterns = [p for p in (job.std_out, job.std_err) if p] or _default(job)
+    patterns = [p for p in (job.std_out or _default(job), job.std_err) if p]
     # a step of another component of a het job writes that component's id; the script runs in the first one
     idents = [None, *job.het_ids, *([job.id.partition("+")[0]] if "+" in job.id else [])]
     for pattern in dict.fromkeys([*patterns, *more]):
@@ -140,7 +142,7 @@ def _given(job: JobRecord, directives: Sequence[Directive], steps: list[str], in
     out, err = last.get("output"), last.get("error")
     if not out and not err:
         return []
-    return find(replace(job, std_out=out or next(iter(_default(job)), None), std_err=err), steps, index)[0]
+    return find(replace(job, std_out=out, std_err=err), steps, index)[0]
 
 
 def _submitted(line: str) -> list[Directive]:
@@ -228,7 +230,7 @@ class LogIndex:
             hidden = "." if name.startswith(ANY) else ANY
             names = (one.name for one in few if matches(one.name) and not one.name.startswith(hidden))
             found = [os.path.join(folder, one) for one in names]  # noqa: PTH118 - thousands
-        return [file for file in found if _can_be_read(file)]
+        return [file for file in found if os.path.isfile(file) and os.access(file, os.R_OK)]  # noqa: PTH113 - thousands
 
     def named(self, number: str, work_dir: str | None = None) -> dict[int | None, list[str]]:
         """The logs that are named after a job, by its array task (None: the job's own); also those in its own folder.
@@ -246,25 +248,15 @@ class LogIndex:
             own = next((one for one in (read.id, *read.numbers) if one is not None and one.digits == number), None)
             if own is None or OURS.fullmatch(entry.name) or not (entry.is_folder or _LOG.fullmatch(entry.name)):
                 continue
-            files = _inside(entry.path) if entry.is_folder else [entry.path]
-            found.setdefault(own.task if own.joint == "_" else None, []).extend(files)
+            with suppress(UserError):
+                files = files_of(entry.path) if entry.is_folder else [entry.path]
+                found.setdefault(own.task if own.joint == "_" else None, []).extend(files)
         # without links to others of them
         return {
             task: list({os.path.realpath(file): file for file in reversed(files)}.values())[::-1]
             for task, files in found.items()
             if files
         }
-
-
-def _can_be_read(file: str) -> bool:
-    return os.path.isfile(file) and os.access(file, os.R_OK)  # noqa: PTH113 - thousands
-
-
-def _inside(folder: str) -> list[str]:
-    try:
-        return files_of(folder)
-    except UserError:
-        return []
 
 
 def _entries(folders: Iterable[str]) -> Iterator[Entry]:

@@ -124,18 +124,13 @@ def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecor
     if known is not None:
         emptied = known.size > status.st_size or known.tail not in (None, _tail(file, known.size))
         return 0 if emptied else known.size
-    if job.start is None or not _is_shared(path, job):
+    if job.start is None or (not job.restarts and is_named_after(path, job)):
         return 0
     if not copies and status.st_mtime < epoch(job.start, 0) - _SLACK:
         return status.st_size
     # where the job has a time zone of its own, Slurm's lines in the log are in another one than its records
     can_tell = os.environ.get("TZ") in _NODES_OWN and status.st_size <= most
     return _after_last_end(file, status.st_size, job.start) if can_tell else 0
-
-
-def _is_shared(path: str, job: JobRecord) -> bool:
-    """Whether another run may have written to the file: it is not named after this job, or the job has run before."""
-    return bool(job.restarts) or not is_named_after(path, job)
 
 
 def is_named_after(path: str, job: JobRecord) -> bool:

@@ -119,15 +119,10 @@ def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) ->
 def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:
     """The batch script as Slurm keeps it, where it does."""
     bare = check_id(job_id).partition(".")[0]
-    answers = ask({"scontrol": ["scontrol", "write", "batch_script", bare, "-"]}, patience)
-    for _, text in answers.texts:
-        if text.startswith("#!"):
-            return text
-    answers = ask({"sacct": ["sacct", "-B", "-j", bare]}, patience)
-    for _, text in answers.texts:
-        at = text.find("#!")
-        if at >= 0:
-            return text[at:]
+    for command in (["scontrol", "write", "batch_script", bare, "-"], ["sacct", "-B", "-j", bare]):
+        for _, text in ask({command[0]: command}, patience).texts:
+            if (at := text.find("#!")) >= 0:
+                return text[at:]
     return None
 
 

@@ -52,11 +52,11 @@ def days(since: datetime, until: datetime) -> Iterator[Window]:
         begin = midnight
 
 
-def fields(patience: float = PATIENCE) -> list[str]:
+def fields() -> list[str]:
     """The fields that this version of sacct knows, of those that are of use."""
     instead = "run this where sacct answers, or name the folders of the logs"
     try:
-        known = query.known_fields("".join(query.stream(["sacct", "-e"], patience)))
+        known = query.known_fields("".join(query.stream(["sacct", "-e"], PATIENCE)))
     except UserError as error:
         raise UserError(error.message, instead) from None
     if not known:
@@ -98,9 +98,9 @@ def ended(
 # ── GPUs ──
 
 
-def counts_gpus(patience: float = query.PATIENCE) -> bool:
+def counts_gpus() -> bool:
     """Whether this cluster's accounts tell GPUs, so that a job without any is known to have had none."""
-    for _, text in query.ask({"scontrol show config": ["scontrol", "show", "config"]}, patience).texts:
+    for _, text in query.ask({"scontrol show config": ["scontrol", "show", "config"]}, query.PATIENCE).texts:
         return re.search(r"^AccountingStorageTRES\s*=.*\bgres/gpu\b", text, re.M) is not None
     return False
 

@@ -90,12 +90,9 @@ class Found(Frozen):
 
     def _several_users(self) -> bool:
         """Whether the logs are of several users; one owner may be who copied or unpacked them."""
-        owners = set()
-        for job in self.jobs[:: max(1, len(self.jobs) // _SAMPLE)]:
-            owners.add(name_of(log_of(job.files[0])[1]))
-            if len(owners - {_ROOT, None}) > 1:
-                return True
-        return False
+        sample = self.jobs[:: max(1, len(self.jobs) // _SAMPLE)]
+        owners = {name_of(log_of(job.files[0])[1]) for job in sample}
+        return len(owners - {_ROOT, None}) > 1
 
     def _counts(self, item: Item) -> bool:
         """Whether the job is one of those that are asked for. It ended when its newest log was last written."""
@@ -309,8 +306,7 @@ class _Finder:
         """A job that is not read may have written to a file of one that is."""
         if job.work_dir in self._folders or any(run.work_dir == job.work_dir for run in self._runs):
             with suppress(Exception):  # where its files are not found, they are nobody's
-                script = script_of(job)
-                self._shares(job, logs_of(job, script.script if script else None, self._index)[0])
+                self._shares(job, logs_of(job, script_of(job)[0], self._index)[0])
 
     def _shares(self, job: JobRecord, files: Sequence[str]) -> bool:
         """Whether one of these files is not the job's alone by its name."""
@@ -356,18 +352,17 @@ class _Finder:
         if job.state in COMPLETED and not self._completed:
             bare = replace(job, steps=(), quotes={}, submit_line=None)
             return Item(key, label, job.name, record=bare, read=False)
-        script = script_of(job)
-        if script is not None and script.own:
+        script, path = script_of(job)
+        if path is not None:
             with suppress(Exception):  # what cannot be read must not cost the row
-                job = warned(job, script.script)
+                job = warned(job, script)
         logs: tuple[Log, ...] = ()
         owner = -1
         try:
-            files, job = logs_of(job, script.script if script else None, self._index)
+            files, job = logs_of(job, script, self._index)
             logs, job, owner = _stamped(files, job, later)
         except Exception as error:  # one odd name must not end the survey: the row says that there is no log
             job = replace(job, missing=(*job.missing, f"logs ({type(error).__name__}: {error})"))
-        path = script.path if script is not None and script.own else None
         user = None if job.user else name_of(owner)
         return Item(
             key, label, job.name, logs, job, path, user, tuple(why for why in job.missing if why.startswith("log"))
@@ -433,30 +428,23 @@ def _name(job: JobRecord) -> str:
 # ── the batch script, where it is on this disk: asking Slurm for each would be a call a job ──
 
 
-class OnDisk(Frozen):
-    """The file that a job was submitted from."""
+def script_of(job: JobRecord) -> tuple[Script | None, str | None]:
+    """The script that the job's command line names, in its working folder, where something there looks like one; and its path.
 
-    path: str
-    script: Script
-    own: bool
-    """Whether it is as it was then. What was changed since tells where its logs are, and no more."""
-
-
-def script_of(job: JobRecord) -> OnDisk | None:
-    """The script that the job's command line names, in its working folder; None where nothing there looks like one."""
+    One that was changed since the job was submitted tells where its logs are, and no more: it comes without its path.
+    """
     name = _script_in(job.submit_line or "")
     if name is None or job.work_dir is None:
-        return None
+        return None, None
     path = os.path.join(job.work_dir, name)  # noqa: PTH118 - of thousands
     try:
         status = os.stat(path)  # noqa: PTH116
         script = _parsed(path, status.st_ino, status.st_size, status.st_mtime_ns)
     except (OSError, ValueError, UnreadError):
-        return None
-    if script is None:
-        return None
-    own = job.submitted is not None and status.st_mtime <= epoch(job.submitted, 1) + _SCRIPT_CLOCK
-    return OnDisk(path, script if own else Script(script.name, "", directives=script.directives), own)
+        return None, None
+    if script is None or (job.submitted is not None and status.st_mtime <= epoch(job.submitted, 1) + _SCRIPT_CLOCK):
+        return script, path
+    return Script(script.name, "", directives=script.directives), None
 
 
 def _script_in(line: str) -> str | None:

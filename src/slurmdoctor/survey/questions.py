@@ -19,6 +19,7 @@ from slurmdoctor.survey.answers import Answers, Cost, Delays, Nodes, Period, Rep
 from slurmdoctor.survey.compare import Difference, compare
 from slurmdoctor.survey.dataset import progress_of, schema
 from slurmdoctor.survey.rows import ALL, SCHEMA_VERSION, Choice
+from slurmdoctor.survey.sections import listed
 from slurmdoctor.survey.statistics import ALPHA, binomial_tail, holm, poisson_interval
 from slurmdoctor.survey.unknown import kinds_of
 
@@ -182,8 +183,7 @@ def unfinished(folder: str) -> list[str]:
     lacking = [f"{k}/{of}" for of in {of for _, of in there} for k in range(1, of + 1) if (k, of) not in there]
     notes = []
     if lacking:
-        more = f" and {len(lacking) - _FEW:,} more" if len(lacking) > _FEW else ""
-        notes.append(f"{len(there):,} of {len(there) + len(lacking):,} shards are there; run those that are missing: {', '.join(lacking[:_FEW])}{more}")  # fmt: skip
+        notes.append(f"{len(there):,} of {len(there) + len(lacking):,} shards are there; run those that are missing: {listed(lacking, _FEW)}")  # fmt: skip
     if alone := _SHARD.fullmatch(Path(folder).resolve().name):
         notes.append(f"this is shard {alone[1]} of {alone[2]} alone; name the folder above it for all")
     parts = (Path(folder), *shards)
@@ -359,14 +359,12 @@ def _answers(connection: Any, choice: Choice) -> Answers:
 
 def _with_mttf(size: SizeClass) -> SizeClass:
     """Hours a failure, and the exact 95 % interval; without a failure it has a lower end only."""
-
-    def mttf(failures: int) -> tuple[float | None, float, float | None]:
+    found: dict[str, float | None] = {}
+    for whose, failures in (("", size.failures), ("machine_", size.machine_failures)):
         low, high = poisson_interval(failures)
-        return size.hours / failures if failures else None, size.hours / high, size.hours / low if low else None
-
-    mean, low, high = mttf(size.failures)
-    machine, machine_low, machine_high = mttf(size.machine_failures)
-    return replace(size, mttf=mean, low=low, high=high, machine_mttf=machine, machine_low=machine_low, machine_high=machine_high)  # fmt: skip
+        found[f"{whose}mttf"] = size.hours / failures if failures else None
+        found |= {f"{whose}low": size.hours / high, f"{whose}high": size.hours / low if low else None}
+    return replace(size, **found)
 
 
 def _unknown(connection: Any) -> Unknown:
@@ -482,14 +480,11 @@ def suspects(connection: Any) -> tuple[Suspect, ...]:
     tail than one binomial of the same mean (Hoeffding 1956), which is what is computed.
     """
     connection.execute(_TESTED)
-    trials = [count for (count,) in connection.execute("SELECT trials FROM tested ORDER BY node").fetchall()]
-    tested = _structs(connection, Suspect, "SELECT * EXCLUDE (node, called), called AS node, 1 AS chance FROM tested ORDER BY tested.node")  # fmt: skip
-    chances = holm(
-        [binomial_tail(one.failures, of, min(1.0, one.expected / of)) for one, of in zip(tested, trials, strict=True)]
-    )
+    tested = _dicts(connection, "SELECT * EXCLUDE (node, called), called AS node, least(1, expected / trials) AS share FROM tested ORDER BY tested.node")  # fmt: skip
+    chances = holm([binomial_tail(one["failures"], one["trials"], one["share"]) for one in tested])
     found = [
-        replace(one, chance=chance)
+        convert({**one, "chance": chance}, Suspect)
         for one, chance in zip(tested, chances, strict=True)
-        if chance <= ALPHA and one.failures >= _FEWEST
+        if chance <= ALPHA and one["failures"] >= _FEWEST
     ]
     return tuple(sorted(found, key=lambda one: (one.chance, -one.failures, one.node)))

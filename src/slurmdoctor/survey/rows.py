@@ -6,8 +6,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Literal
 
-from msgspec import msgpack
-
 from slurmdoctor.model import Frozen, JobRecord
 
 SCHEMA_VERSION = 1
@@ -90,12 +88,8 @@ def fingerprint(item: Item, how: How) -> str:
     """What the row depends on: while it is the same, the job need not be diagnosed again."""
     record = item.record
     known = record and (record.state, record.end, record.elapsed, str(record.exit), len(record.steps))
-    parts = (item.logs, known, item.script, item.read, how.rules_version)
-    try:
-        packed = msgpack.encode(parts)
-    except UnicodeEncodeError:  # a path of bytes that are no text
-        packed = repr(parts).encode("utf-8", "backslashreplace")
-    return sha256(packed).hexdigest()[:32]
+    parts = repr((item.logs, known, item.script, item.read, how.rules_version))
+    return sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 Read = Literal["yes", "no-log", "not-asked", "error"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import compress
 from math import isfinite
@@ -174,7 +174,7 @@ def _chips(answers: Answers) -> list[str]:
     chips = [f"ended {told}" for told in [span(answers.first, answers.last)] if told]
     if answers.clusters:
         noun = "cluster" if len(answers.clusters) == 1 else "clusters"
-        chips.append(f"{noun} {listed(map(name, answers.clusters), len(answers.clusters), _FEW)}")
+        chips.append(f"{noun} {listed([name(one) for one in answers.clusters], _FEW)}")
     return chips + [f"only {name(f'{option} {value}', 60)}" for option, value in answers.filters[:_FEW]]
 
 
@@ -277,7 +277,7 @@ def _nodes(answers: Answers) -> list[Part]:
     rows = [
         [
             name(one.node), f"{one.failures:,}", hours(one.expected), f"{one.certain:,}", f"{one.jobs:,}", hours(one.hours), f"{one.users:,}",
-            listed((f"{name(cause)} {count:,}" for cause, count in one.causes), len(one.causes), 4), _chance(one.chance),
+            listed([f"{name(cause)} {count:,}" for cause, count in one.causes], 4), _chance(one.chance),
         ]
         for one in found.suspects[:_SUSPECTS]
     ]  # fmt: skip
@@ -365,7 +365,7 @@ def _repeats(answers: Answers) -> list[Part]:
     told = f"{jobs:,} jobs ({of(jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known."
     rows = []
     for one in shown:
-        ids = listed((name(job, 24, end=True) for job in one.job_ids), max(one.times, len(one.job_ids)), 6)
+        ids = listed([name(job, 24, end=True) for job in one.job_ids], 6, one.times)
         row = [name(one.job_name), name(one.user), name(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost)]
         rows.append([*row, span(one.first, one.last), ids])
     heads = ("Job", "User", "Cause", "Times in a row#", "GPU hours lost again#", "When", "Job ids")
@@ -542,15 +542,15 @@ def span(first: date | None, last: date | None) -> str:
     """`May 25 to Nov 22, 2026`."""
     if first is None or last is None:
         return ""
-    if (first.year, first.month, first.day) == (last.year, last.month, last.day):
-        return f"{day(first)}, {first.year}"
     year = "" if first.year == last.year else f", {first.year}"
+    if not year and day(first) == day(last):
+        return f"{day(first)}, {first.year}"
     return f"{day(first)}{year} to {day(last)}, {last.year}"
 
 
-def listed(items: Iterable[str], count: int, most: int) -> str:
-    """The first of so many, and how many more there are."""
-    shown = ", ".join(item for item, _ in zip(items, range(most), strict=False))
+def listed(items: Sequence[str], most: int, in_all: int = 0) -> str:
+    """The first of the items, and how many more there are."""
+    shown, count = ", ".join(items[:most]), max(in_all, len(items))
     return f"{shown} and {count - most:,} more" if count > most else shown
 
 

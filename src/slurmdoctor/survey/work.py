@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -54,10 +54,9 @@ def diagnose_one(item: Item, how: How) -> Row:
         return replace(row, read="not-asked", verdict=unread_verdict(item.record))
     try:
         found = _diagnosed(item, how)
-    except UnreadError as error:
-        return replace(row, read="error", error=_cut(str(error)))
-    except (Exception, MemoryError) as error:
-        return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
+    except Exception as error:
+        why = f"{error}" if isinstance(error, UnreadError) else f"{type(error).__name__}: {error}"
+        return replace(row, read="error", error=_cut(why))
     return replace(_lost(_diagnosed_row(row, found, item), found), last_line=_last_line(found, how))
 
 
@@ -244,11 +243,10 @@ def _between(at: datetime | None, row: Row) -> float | None:
     """Seconds from a time in the log to the job's end; None where clocks disagree (a log in another zone)."""
     if at is None or row.ended is None:
         return None
-    apart = row.ended - at
-    longest = timedelta(seconds=row.elapsed_s) if row.elapsed_s else None
-    if apart < timedelta(seconds=-2) or (longest is not None and apart > longest + timedelta(seconds=60)):
+    apart = (row.ended - at).total_seconds()
+    if apart < -2 or (row.elapsed_s and apart > row.elapsed_s + 60):
         return None
-    return max(0.0, apart.total_seconds())
+    return max(0.0, apart)
 
 
 def _cut(text: str | None) -> str | None:

@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import fill
-from slurmdoctor.slurm.script.model import Assignment, Background, Code, Command, LastTest, Premature, Word, base
+from slurmdoctor.slurm.script.model import (
+    Assignment,
+    Background,
+    Code,
+    Command,
+    LastTest,
+    Premature,
+    Word,
+    base,
+    is_srun,
+)
 from slurmdoctor.slurm.script.tables import programs
 
 if TYPE_CHECKING:
@@ -74,8 +84,6 @@ class Reader:
         self._spend(_STATEMENT)
         self._data, self._first = text.encode("utf-8", "replace"), first
         began, tree = time.thread_time(), _parsed(self._data)
-        if tree is None:
-            raise TooMuchError
         root = tree.root_node
         if parent is not None:
             self._within = replace(self._plain(), depth=parent.depth + 1, parent=parent)
@@ -214,7 +222,7 @@ class Reader:
         if command.name in ("read", "printf", "mapfile", "readarray"):
             for name in command.args:
                 self._values.pop(name, None)
-        if starts_srun(command):
+        if is_srun(command):
             for child, name, value in env:
                 self._keep(child, name, value, exported=True)
         if command.depth < DEEPEST:
@@ -376,11 +384,6 @@ def strings(command: Command) -> Iterator[tuple[int, str, int]]:
         yield 1, " ".join(command.args), command.words[0].line
 
 
-def starts_srun(command: Command) -> bool:
-    """`srun ...`, `exec srun ...`"""
-    return "srun" in (base(word.text) for word in command.words[:2])
-
-
 def _premature(names: Iterable[str], line: int, written: str) -> tuple[Premature, ...]:
     return tuple(Premature(name, line, written) for name in names if name in programs().per_task)
 
@@ -406,12 +409,14 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _parsed(data: bytes) -> Tree | None:
-    """The tree of a text; None where it takes too much: of some broken texts the grammar's recovery takes gigabytes for 10 kB.
+def _parsed(data: bytes) -> Tree:
+    """The tree of a text. Raises TooMuchError: of some broken texts the grammar's recovery takes gigabytes for 10 kB.
 
     A child tries it first, within limits: what happens there, the memory of this process does not.
     """
-    return _parser().parse(data) if len(data) < _HARMLESS or _can_be_parsed(data) else None
+    if len(data) >= _HARMLESS and not _can_be_parsed(data):
+        raise TooMuchError
+    return _parser().parse(data)
 
 
 def _can_be_parsed(data: bytes) -> bool:
@@ -436,16 +441,13 @@ def _can_be_parsed(data: bytes) -> bool:
 
 def _errors(root: Node) -> Iterator[Node]:
     """The nodes that the parser could not make sense of."""
-    cursor = root.walk()
-    while node := cursor.node:
-        wrong = node.type == "ERROR" or node.is_missing
-        if wrong:
+    left = [root]
+    while left:
+        node = left.pop()
+        if node.type == "ERROR" or node.is_missing:
             yield node
-        if not wrong and node.has_error and cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
+        elif node.has_error:
+            left += reversed(node.children)
 
 
 def _is_test(node: Node) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from slurmdoctor.slurm.script.bash_reader import starts_srun, strings
-from slurmdoctor.slurm.script.model import Command, Premature, Word, base, is_comment
-from slurmdoctor.slurm.script.plan import Plan, Step, arguments, argv, is_srun, is_work, with_patterns
+from slurmdoctor.slurm.script.bash_reader import strings
+from slurmdoctor.slurm.script.model import Command, Premature, Word, argv, base, is_comment, is_srun
+from slurmdoctor.slurm.script.plan import Plan, Step, arguments, is_work, with_patterns
 from slurmdoctor.slurm.script.tables import programs
 
 Found = Iterator[tuple[int, Mapping[str, int | str | None]]]
@@ -394,7 +394,7 @@ def premature_expansions(plan: Plan) -> Found:
 def _uses(plan: Plan) -> Iterator[tuple[Command, int | None, Premature]]:
     """The commands in which such variables take effect: each variable with its word, or None in the here-document."""
     for command in plan.script.commands:
-        words = command.words if starts_srun(command) else ()
+        words = command.words if is_srun(command) else ()
         yield from ((command, at, one) for at, word in enumerate(words) for one in word.premature)
         yield from ((command, None, one) for one in command.document)
 

@@ -199,6 +199,22 @@ def base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
+def argv(command: Command) -> list[str]:
+    """A command's words from its program on: `exec`, `time`, `env A=1` and their options are left out."""
+    words = [w.text for w in command.words]
+    at = 0
+    while at < len(words) - 1 and (words[at] in programs().before_programs or re.match(r"\w+=", words[at])):
+        at += 1
+        while at < len(words) and words[at].startswith("-"):
+            at += 1
+    return words[at:]
+
+
+def is_srun(command: Command) -> bool:
+    """Whether a command is srun's."""
+    return base("".join(argv(command)[:1])) == "srun"
+
+
 def last_of(given: Sequence[Directive], name: str) -> Directive | None:
     """The option that counts: of several, Slurm takes the last."""
     return next((d for d in reversed(given) if d.name == name), None)

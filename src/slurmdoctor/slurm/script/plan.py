@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from slurmdoctor.knowledge import layouts
 from slurmdoctor.model import Frozen
 from slurmdoctor.slurm.jobinfo import seconds, size
-from slurmdoctor.slurm.script.model import Command, Directive, Script, base, last_of
+from slurmdoctor.slurm.script.model import Command, Directive, Script, argv, base, is_srun, last_of
 from slurmdoctor.slurm.script.parser import gpus, number, options, signal_request, whole
 from slurmdoctor.slurm.script.tables import programs
 
@@ -111,11 +111,6 @@ def steps(script: Script) -> list[Step]:
     return found
 
 
-def is_srun(command: Command) -> bool:
-    """Whether a command is srun's."""
-    return base("".join(argv(command)[:1])) == "srun"
-
-
 def step_outputs(script: Script) -> list[str]:
     """File name patterns that the script gives its steps (`srun --output=log-%t`), and files it redirects them to."""
     found: list[str] = []
@@ -133,17 +128,6 @@ def with_patterns(file: str, other: str = "$") -> str:
 
 
 # ── commands ──
-
-
-def argv(command: Command) -> list[str]:
-    """A command's words from its program on: `exec`, `time`, `env A=1` and their options are left out."""
-    words = [w.text for w in command.words]
-    at = 0
-    while at < len(words) - 1 and (words[at] in programs().before_programs or re.match(r"\w+=", words[at])):
-        at += 1
-        while at < len(words) and words[at].startswith("-"):
-            at += 1
-    return words[at:]
 
 
 def launcher(command: Command) -> tuple[str, int] | None:
