@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.input import Source, Text, open_regular
-from slurmdoctor.model import JobRecord, UserError, signal_name
+from slurmdoctor.model import JobRecord, UserError
 from slurmdoctor.slurm import jobinfo, own_text, query
 from slurmdoctor.slurm.logs import LogIndex, logs_of
 from slurmdoctor.slurm.script import Script, signal_request
@@ -49,8 +49,7 @@ def warned(record: JobRecord, script: Script | None) -> JobRecord:
     asked = signal_request(script.directives) if script is not None else None
     if asked is None or asked.seconds is None:
         return record
-    signal = signal_name(int(asked.signal)) if asked.signal.isdigit() else f"SIG{asked.signal}"
-    return replace(record, warned_by=signal, warned_before=asked.seconds)
+    return replace(record, warned_by=f"SIG{asked.signal}", warned_before=asked.seconds)
 
 
 def gather(paths: Sequence[str], *, job_id: str | None = None, **beside: Any) -> Job:

@@ -30,12 +30,12 @@ _WORST = (
 
 def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobRecord | None:
     """The job in the texts, each of which comes with its name: the one asked for, or the one that failed worst."""
-    jobs, bad, step = _read(texts, job_id)
+    jobs, step = _read(texts, job_id)
     if not jobs:
         return None
     chosen = worst(jobs)
     others = tuple(job.label for job in jobs if job is not chosen and job.state in FAILED)
-    return replace(_finished(chosen, bad, step), siblings=others)
+    return replace(_narrowed(chosen, step) if step else chosen, siblings=others)
 
 
 def worst(jobs: Iterable[JobRecord]) -> JobRecord:
@@ -45,25 +45,23 @@ def worst(jobs: Iterable[JobRecord]) -> JobRecord:
 
 def tasks(texts: Iterable[tuple[str, str]], array: str) -> list[JobRecord]:
     """All tasks of an array, those that wait as one; none where the id is no array's."""
-    jobs, bad, _ = _read(texts, array)
+    jobs, _ = _read(texts, array)
     # those that wait have no number: scontrol and sacct write them differently, and the first one counts
     by_task = {job.array_task: job for job in reversed(jobs) if job.array_job == array}
-    return [_finished(by_task[task], bad) for task in sorted(by_task, key=lambda task: (task is None, task))]
+    return [by_task[task] for task in sorted(by_task, key=lambda task: (task is None, task))]
 
 
 def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
     """All jobs in the texts, by each id that people and files call them by."""
-    jobs, bad, _ = _read(texts, None)
     found: dict[str, JobRecord] = {}
-    for job in jobs:
-        done = _finished(job, bad)
+    for job in _read(texts, None)[0]:
         for name in _names(job):
-            found.setdefault(name, done)
+            found.setdefault(name, job)
     return found
 
 
-def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[JobRecord], dict[str, str], str]:
-    """The jobs that the id stands for, the nodes that are down, and the step that it names."""
+def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[JobRecord], str]:
+    """The jobs that the id stands for, with those of their nodes that are down; and the step that it names."""
     records: list[JobRecord] = []
     tables: list[JobRecord] = []
     bad: dict[str, str] = {}
@@ -73,14 +71,14 @@ def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[Jo
         bad |= bad_nodes(text)
         tables += read_sacct(text, name)
     wanted, _, step = (job_id or "").partition(".")
-    return [job for job in _joined(records, tables) if not wanted or wanted in _names(job, families=True)], bad, step
+    found = [job for job in _joined(records, tables) if not wanted or wanted in _names(job, families=True)]
+    return [_finished(job, bad) for job in found], step
 
 
-def _finished(job: JobRecord, bad: Mapping[str, str], step: str = "") -> JobRecord:
-    job = replace(job, bad_nodes={n: w for n, w in bad.items() if n in job.nodes})
-    if job.restarts:  # Slurm carries it over from the run before
-        job = replace(job, derived=None)
-    return _narrowed(job, step) if step else job
+def _finished(job: JobRecord, bad: Mapping[str, str]) -> JobRecord:
+    down = {n: w for n, w in bad.items() if n in job.nodes}
+    # of a job that was restarted Slurm carries it over from the run before
+    return replace(job, bad_nodes=down, derived=None if job.restarts else job.derived)
 
 
 def looks_like_slurm(text: str) -> bool:

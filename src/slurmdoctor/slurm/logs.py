@@ -8,7 +8,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import files_of, is_log, named, of_folder, split_jobs
 from slurmdoctor.model import GONE, WAITING, FoundLogs, Frozen, JobRecord, UserError
 from slurmdoctor.slurm import query
-from slurmdoctor.slurm.script import Directive, Script, options, step_outputs
+from slurmdoctor.slurm.script import Directive, Script, step_outputs, submitted
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""
@@ -128,7 +127,7 @@ def _inferred(
 ) -> Iterator[tuple[How, list[str]]]:
     """Where the logs may be, the surest place first."""
     if job.std_out is None:
-        yield "submit-line", _given(job, _submitted(job.submit_line or ""), steps, index)
+        yield "submit-line", _given(job, submitted(job.submit_line or "")[0], steps, index)
         if script is not None:
             yield "script", _given(job, script.directives, steps, index)
         if job.work_dir:
@@ -143,15 +142,6 @@ def _given(job: JobRecord, directives: Sequence[Directive], steps: list[str], in
     if not out and not err:
         return []
     return find(replace(job, std_out=out, std_err=err), steps, index)[0]
-
-
-def _submitted(line: str) -> list[Directive]:
-    """The options of `sbatch -o out.log job.sh`; what stands behind the script is the script's."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        words = line.split()
-    return options(words[1:], 0)[0]
 
 
 def _by_name(job: JobRecord, index: LogIndex) -> list[str]:

@@ -172,12 +172,11 @@ def diagnosed_there(work: Work, chunk: Chunk, how: How) -> list[Row]:
             f"the worker on {os.uname().nodename} has another slurmdoctor, or other rules, than this machine",
             "install the same version there, and give both the same rules",
         )
-    patience = how.time_limit + MARGIN if how.time_limit is not None else None
     with _one_at_a_time:
-        return [within(patience, work, item, how) for item in chunk.items]
+        return [within(how.time_limit + MARGIN, work, item, how) for item in chunk.items]
 
 
-def within(patience: float | None, work: Work, item: Item, how: How) -> Row:
+def within(patience: float, work: Work, item: Item, how: How) -> Row:
     """The row of a job. A reader that hangs, since its disk does not answer, is left behind."""
     rows: list[Row] = []
     reader = threading.Thread(target=lambda: rows.append(work(item, how)), daemon=True)
@@ -185,7 +184,7 @@ def within(patience: float | None, work: Work, item: Item, how: How) -> Row:
     reader.join(patience)
     if rows:
         return rows[0]
-    why = f"did not answer within {patience:.0f} s" if reader.is_alive() and patience else "ended without a row"
+    why = f"did not answer within {patience:.0f} s" if reader.is_alive() else "ended without a row"
     return not_read(item, how, f"its reader {why}")
 
 

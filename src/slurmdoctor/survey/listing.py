@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,19 +27,19 @@ from slurmdoctor.slurm import (
     LogIndex,
     begins as own_text_begins,
     by_name,
-    counts_gpus as windows_counts_gpus,
-    days as windows_days,
+    counts_gpus,
+    days,
     end as own_text_end,
     ended,
     epoch,
-    fields as windows_fields,
+    fields,
     is_named_after,
     logs_of,
     saved,
     warned,
     worst,
 )
-from slurmdoctor.slurm.script import Script, options, parse_beside, read
+from slurmdoctor.slurm.script import Script, parse_beside, read, submitted
 from slurmdoctor.survey.rows import ALL, Choice, Item, Log
 
 MOST_FILES = 1_000_000
@@ -223,13 +222,14 @@ class Accounts(Struct):
     @property
     def nothing(self) -> str:
         """What is said where no job is found."""
-        whose = f"{_listed('user', self.asked.user)}{_listed('partition', self.asked.partition)}"
+        asked = ("user", self.asked.user), ("partition", self.asked.partition)
+        whose = "".join(f" of {what} {names.replace(',', ' or ')}" for what, names in asked if names)
         return f"no job{whose} ended from {self.since:%Y-%m-%d %H:%M} to before {self.until:%Y-%m-%d %H:%M}"
 
     def __iter__(self) -> Iterator[Item]:
         """Raises UserError where sacct answers for none of the days."""
-        every = list(windows_days(self.since, self.until))
-        finder = _Finder(self.asked.completed, windows_counts_gpus())
+        every = list(days(self.since, self.until))
+        finder = _Finder(self.asked.completed, counts_gpus())
         for window in every:
             try:
                 for job in ended(window, self.asked, self.fields, other=finder.wrote):
@@ -243,7 +243,8 @@ class Accounts(Struct):
                 self.failed_days += 1
                 if self.failed_days == len(every):
                     self.notes.clear()
-                    raise UserError(f"sacct told {_none_of(len(every))}: {error.message}", error.mend) from None
+                    none = f"none of {len(every):,} days; the last one" if len(every) > 1 else "nothing of that day"
+                    raise UserError(f"sacct told {none}: {error.message}", error.mend) from None
                 self.notes.append(f"{window}: {error}; jobs of that day are missing")
             yield from finder.rest()
         yield from finder.last()
@@ -252,7 +253,7 @@ class Accounts(Struct):
 
 def find_accounted(since: datetime, until: datetime, asked: Asked) -> Accounts:
     """The jobs that ended from a time on and before another. Raises UserError where sacct does not answer at all."""
-    return Accounts(since, until, asked, windows_fields())
+    return Accounts(since, until, asked, fields())
 
 
 class _Finder:
@@ -409,14 +410,6 @@ def joined(parts: list[JobRecord]) -> JobRecord:
     )
 
 
-def _listed(what: str, names: str | None) -> str:
-    return f" of {what} {names.replace(',', ' or ')}" if names else ""
-
-
-def _none_of(days: int) -> str:
-    return "nothing of that day" if days == 1 else f"none of {days:,} days; the last one"
-
-
 def _head(job: JobRecord) -> str:
     return job.id.partition("+")[0]
 
@@ -449,16 +442,9 @@ def script_of(job: JobRecord) -> tuple[Script | None, str | None]:
 
 def _script_in(line: str) -> str | None:
     """`job.sh` of `sbatch -N2 job.sh 8 fast`."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return None
-    if not words or words[0].rpartition("/")[2] != "sbatch":
-        return None
-    given, at = options(words[1:], 0)
-    if any(option.name in ("wrap", "chdir") for option in given):
-        return None
-    return words[at + 1] if at + 1 < len(words) else None
+    given, words = submitted(line)
+    elsewhere = any(option.name in ("wrap", "chdir") for option in given)
+    return words[0] if words and not elsewhere and re.match(r"(?:\S*/)?sbatch\s", line) else None
 
 
 @lru_cache(maxsize=1024)

@@ -123,7 +123,7 @@ class LocalPool(Pool):
     def __init__(self, workers: int, work: Work, how: How) -> None:
         super().__init__()
         self._work, self._how, self.workers = work, how, workers
-        self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
+        self._patience = how.time_limit + MARGIN
         self._next: SimpleQueue[Chunk] = SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._closed = False

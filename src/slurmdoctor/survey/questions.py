@@ -252,6 +252,8 @@ _HEADLINE = """
         coalesce(list_sort(list(DISTINCT cluster) FILTER (WHERE cluster IS NOT NULL)), []) AS clusters,
         coalesce(list_sort(list(DISTINCT rules_version) FILTER (WHERE rules_version IS NOT NULL))[:10], []) AS rules,
         count(*) FILTER (WHERE smallest IS NULL) AS sizes_left_out,
+        coalesce(quantile_disc(day, 0.995) - quantile_disc(day, 0.005), 0) AS days,
+        CASE WHEN days <= 30 THEN 'day' WHEN days <= 210 THEN 'week' ELSE 'month' END AS period,
         (SELECT count(*) FROM chains) AS repeats_in_all, (SELECT coalesce(sum(times - 1), 0) FROM chains) AS repeated_jobs,
         (SELECT CASE WHEN count(*) = 0 THEN 0 ELSE sum(gpu_hours_lost) END FROM chains) AS repeated_gpu_hours
     FROM jobs
@@ -316,11 +318,7 @@ _PERIODS = f"""
     SELECT begins, coalesce(jobs, 0) AS jobs, coalesce(causes, []) AS causes
     FROM shown LEFT JOIN counted USING (begins) LEFT JOIN by_cause USING (begins) ORDER BY begins
 """
-_UNIT = """
-    SELECT CASE WHEN days <= 30 THEN 'day' WHEN days <= 210 THEN 'week' ELSE 'month' END
-    FROM (SELECT coalesce(quantile_disc(day, 0.995) - quantile_disc(day, 0.005), 0) AS days FROM jobs)
-"""
-"""Whichever are few; of too many those with the most jobs are shown."""
+"""Days, weeks or months, whichever are few; of too many those with the most jobs are shown."""
 
 
 def _answers(connection: Any, choice: Choice) -> Answers:
@@ -328,24 +326,21 @@ def _answers(connection: Any, choice: Choice) -> Answers:
     [headline] = _structs(connection, Answers, _HEADLINE)
     connection.execute("SET VARIABLE by_hours = $1", [headline.by_hours])
     [delays] = _structs(connection, Delays, _DELAYS)
-    [(unit,)] = connection.execute(_UNIT).fetchall()
     by_cause = _OF_FAILURES.format(keys="what", whole="sum(count(*)) OVER ()", jobs="jobs WHERE failed")
-    groups = {
-        column: _COSTS.format(
-            keys=f"coalesce({column}, 'unknown') AS what",
-            title="NULL",
-            whole="count(*)",
-            hours="coalesce(sum(gpu_hours), 0)",
-            jobs="jobs",
-        )
-        for column in ("partition", '"user"')
-    }
-    partitions, users = (_structs(connection, Cost, f"{sql} LIMIT {_MOST}") for sql in groups.values())
+    of_group = _COSTS.format(
+        keys="coalesce({}, 'unknown') AS what",
+        title="NULL",
+        whole="count(*)",
+        hours="coalesce(sum(gpu_hours), 0)",
+        jobs="jobs",
+    )
+    partitions, users = (
+        _structs(connection, Cost, f"{of_group.format(column)} LIMIT {_MOST}") for column in ("partition", '"user"')
+    )
     return replace(
         headline,
         causes=_structs(connection, Cost, by_cause),
-        period=unit,
-        periods=_structs(connection, Period, _PERIODS.format(unit=unit)),
+        periods=_structs(connection, Period, _PERIODS.format(unit=headline.period)),
         partitions=partitions,
         users=users,
         nodes=_nodes(connection),

@@ -66,7 +66,7 @@ class How(Frozen):
     """Folders of site rules."""
     rules_version: str = ""
     """A digest of all rules and of the program: a row of another one is made anew."""
-    time_limit: float | None = 300.0
+    time_limit: float = 300.0
     """Seconds that one job may take; then the verdict is on what was read until then."""
 
 

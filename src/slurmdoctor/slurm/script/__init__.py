@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         parse_beside,
         read,
         signal_request,
+        submitted,
     )
     from slurmdoctor.slurm.script.plan import step_outputs
 else:
@@ -24,6 +25,6 @@ else:
         __name__,
         linter="evidence_of lint wrong",
         model="Directive Script",
-        parser="is_batch_script is_no_text options parse parse_beside read signal_request",
+        parser="is_batch_script is_no_text options parse parse_beside read signal_request submitted",
         plan="step_outputs",
     )

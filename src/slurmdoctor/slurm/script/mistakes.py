@@ -102,16 +102,15 @@ def _folder(file: str) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[tuple[int, str]]:
-    """The lines of a script that a shell reads, without comments."""
+    """The lines of a script that Slurm or a shell reads, without comments."""
     for line, text in enumerate(plan.lines, 1):
-        if not plan.script.unread and not is_comment(text):
+        if text.startswith("#SBATCH") or not (plan.script.unread or is_comment(text)):
             yield line, text
 
 
 def placeholders(plan: Plan) -> Found:
     """`<YOUR_ACCOUNT>`: what a template leaves to be filled in."""
-    directives = ((line, text) for line, text in enumerate(plan.lines, 1) if text.startswith("#SBATCH"))
-    for line, text in (*directives, *_lines(plan)):
+    for line, text in _lines(plan):
         if found := _PLACEHOLDER.search(text):
             yield line, {"name": found[0]}
 
@@ -278,8 +277,7 @@ def lost_pid(plan: Plan) -> Found:
 
 def array_logs(plan: Plan) -> Found:
     """`--array=0-99 --output=result.log`."""
-    mode = plan.script.directive("open-mode")
-    if mode or not _is_array(plan):
+    if plan.script.directive("open-mode") or not _is_array(plan):
         return
     for given in plan.script.directives:
         value = given.value or ""
@@ -327,7 +325,9 @@ def kept_locally(plan: Plan) -> Found:
     copying = (c for c in plan.script.commands if programs().copying & {base(word.text) for word in c.words})
     copied = [(command.line, f"{word}/") for command in copying for word in command.args]
     for line, what, path in (*_kept(plan), *(_working_folders(plan) if (nodes or 0) > 1 else ())):
-        if programs().is_local(path) and not any(at < line and word.startswith(f"{path}/") for at, word in copied):
+        if programs().node_local.search(path or "") and not any(
+            at < line and word.startswith(f"{path}/") for at, word in copied
+        ):
             yield line, {"what": what, "path": path, "alone": what if nodes == 1 else None}
 
 
@@ -385,7 +385,7 @@ def implicit_sync(plan: Plan) -> Found:
 def premature_expansions(plan: Plan) -> Found:
     """`srun train.py --rank $SLURM_PROCID`: the batch shell fills it in, once for all tasks."""
     for command, at, one in _uses(plan):
-        step = plan.step_of(command)
+        step = next((step for step in plan.steps if step.command is command), None)
         names = _fix(plan, step, command, at, one) if _differs(plan, one.name, step) else None
         if names is not None:
             yield one.line, {"shown": f"${one.name}", **names}

@@ -171,7 +171,7 @@ class Script(Code):
     def traps(self) -> dict[str, int]:
         """Each signal that it handles, without `SIG` (`EXIT` is one too), with the line of its first trap."""
         traps = [c for c in self.commands if c.name == "trap" and len(c.words) > 2 and c.args[0] != "-"]
-        return {_signal(word): c.line for c in reversed(traps) for word in c.args[1:]}
+        return {plain_signal(word): c.line for c in reversed(traps) for word in c.args[1:]}
 
     @property
     def sourced(self) -> list[tuple[str, int]]:
@@ -220,7 +220,7 @@ def last_of(given: Sequence[Directive], name: str) -> Directive | None:
     return next((d for d in reversed(given) if d.name == name), None)
 
 
-def _signal(word: str) -> str:
+def plain_signal(word: str) -> str:
     """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
     name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
     return "EXIT" if name == "0" else name.upper().removeprefix("SIG")

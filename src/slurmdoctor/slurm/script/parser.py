@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from slurmdoctor.slurm.script.bash_reader import Reader, TooMuchError
-from slurmdoctor.slurm.script.model import Directive, Script, last_of
+from slurmdoctor.slurm.script.model import Directive, Script, is_comment, last_of, plain_signal
 from slurmdoctor.slurm.script.tables import programs
 
 LONGEST, LONGEST_LINE = 256 * 1024, 16 * 1024
@@ -27,7 +27,7 @@ class SignalRequest(NamedTuple):
     """`--signal=B:USR1@120`."""
 
     signal: str
-    """`USR1`, or a number."""
+    """`USR1`, also where it is asked for by its number."""
     seconds: int | None
     """How long before the time limit."""
     batch_shell: bool
@@ -111,16 +111,23 @@ def read(text: str) -> tuple[list[Directive], list[Directive]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH"):
             (late if begun else good).extend(options(_words(line[7:]), number)[0])
-        elif line.strip() and not line.lstrip().startswith("#"):
+        elif line.strip() and not is_comment(line):
             begun = True
     return good, late
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str, comments: bool = True) -> list[str]:
     try:
-        return shlex.split(text, comments=True)
+        return shlex.split(text, comments)
     except ValueError:
         return text.split("#")[0].split()
+
+
+def submitted(line: str) -> tuple[list[Directive], list[str]]:
+    """The options of `sbatch -o out.log job.sh 8`, and the script with its own arguments."""
+    words = _words(line, comments=False)[1:]
+    given, at = options(words, 0)
+    return given, words[at:]
 
 
 def options(words: Sequence[str], line: int) -> tuple[list[Directive], int]:
@@ -153,14 +160,15 @@ def whole(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch("[0-9]{1,9}", text) else None
 
 
-def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]:
-    """GPUs a node, as any of Slurm's options asks for them, and the one that does."""
+def gpus(directives: Sequence[Directive]) -> tuple[int | None, int | None]:
+    """GPUs a node, as any of Slurm's options asks for them, and the line of the one that does."""
     by_name = {d.name: d for d in directives}
     nodes = number(by_name["nodes"].value) if "nodes" in by_name else 1
     tasks = number(by_name["ntasks-per-node"].value) if "ntasks-per-node" in by_name else None
     for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
-        found = by_name.get(name)
-        parts = (found.value or "").split(",") if found else []
+        if (found := by_name.get(name)) is None:
+            continue
+        parts = (found.value or "").split(",")
         part = next((p for p in parts if name != "gres" or p.startswith("gpu")), None)
         count = None if part is None else number(part) if ":" in part or part.isdigit() else 1
         if count is None:
@@ -169,7 +177,7 @@ def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]
             count = count * tasks if tasks else None
         elif name == "gpus":
             count = count // nodes if nodes and count % nodes == 0 else None
-        return count, found
+        return count, found.line
     return None, None
 
 
@@ -179,7 +187,7 @@ def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
     parts = given and re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
     if not given or not parts:
         return None
-    return SignalRequest(parts[2].upper(), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
+    return SignalRequest(plain_signal(parts[2]), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
 
 
 def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:

@@ -67,10 +67,6 @@ class Plan(Frozen):
     own: Sequence[Command]
     """The commands that the script itself runs, outside of strings."""
 
-    def step_of(self, command: Command) -> Step | None:
-        """The step that a command starts."""
-        return next((step for step in self.steps if step.command is command), None)
-
     def count(self, step: Step | None, name: str) -> int | None:
         """A number that srun is given, or else the script: `nodes`, `ntasks`."""
         given = (step.option(name) if step else None) or self.script.directive(name)
@@ -221,8 +217,7 @@ def _counts(facts: Facts, plan: Plan) -> None:
             facts.add("sized", True, of_job.line)
     shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
     for given in ((*shape, *own), script.directives):
-        count, source = gpus(given)
-        facts.add("gpus_per_node", count, source.line if source else None)
+        facts.add("gpus_per_node", *gpus(given))
 
 
 def _directives(facts: Facts, script: Script) -> None:
@@ -269,7 +264,7 @@ def _environment(facts: Facts, script: Script) -> None:
     facts.add("reads_settings", bool(script.settings))
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
         facts.add(f"set_{name}", one.word.text, one.line)
-        if name in known.caches and known.is_local(one.word.text):
+        if name in known.caches and known.node_local.search(one.word.text):
             facts.add(f"local_{name}", one.word.text, one.line)
     connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
     facts.add("max_connections", whole(str(connections)), facts.lines.get("set_CUDA_DEVICE_MAX_CONNECTIONS"))

@@ -93,9 +93,6 @@ class Programs(Frozen):
     facts_for_fixes: tuple[str, ...]
     """Facts that fixes may use."""
 
-    def is_local(self, path: str | None) -> bool:
-        return self.node_local.search(path or "") is not None
-
 
 @cache
 def checks() -> tuple[Check, ...]:
