@@ -435,7 +435,9 @@ def script_of(job: JobRecord) -> tuple[Script | None, str | None]:
         script = _parsed(path, status.st_ino, status.st_size, status.st_mtime_ns)
     except (OSError, ValueError, UnreadError):
         return None, None
-    if script is None or (job.submitted is not None and status.st_mtime <= epoch(job.submitted, 1) + _SCRIPT_CLOCK):
+    if script is None:
+        return None, None
+    if job.submitted is not None and status.st_mtime <= epoch(job.submitted, 1) + _SCRIPT_CLOCK:
         return script, path
     return Script(script.name, "", directives=script.directives), None
 
