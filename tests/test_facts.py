@@ -66,18 +66,27 @@ def test_the_first_line_that_tells_a_fact_counts() -> None:
     assert "run" not in found
 
 
-def test_ranks_and_nodes_are_the_rank_maps_where_it_knows_all() -> None:
-    two = {0: "gpu01", 1: "gpu01", 2: "gpu02"}
-    named = hit("world_size/x", says="x", world_size="16")
-    assert facts(rank_map=RankMap(node_of=two))["nodes"] == 2
-    assert facts(rank_map=RankMap(node_of=two, world_size=3))["nodes"] == 2
-    cut = facts(rank_map=RankMap(node_of=two, world_size=4))
-    assert (cut["nodes"], cut["world_size"]) == (None, 4)
-    assert facts(named, rank_map=RankMap(world_size=4))["world_size"] == 4
-    assert facts(hit("w/x", world_size="16"))["world_size"] == 16
-    assert facts(hit("w/x", world_size="many"))["world_size"] is None
-    assert facts(hit("n/x", nodes="8"), rank_map=RankMap(node_of=two))["nodes"] == 8
-    assert facts(hit("n/x", nodes="gpu[01-02]"), rank_map=RankMap(node_of=two))["nodes"] == 2
+TWO = {0: "gpu01", 1: "gpu01", 2: "gpu02"}
+
+
+@pytest.mark.parametrize(
+    ("signal", "rank_map", "nodes", "world_size"),
+    [
+        ({}, RankMap(node_of=TWO), 2, None),
+        ({}, RankMap(node_of=TWO, world_size=3), 2, 3),
+        ({}, RankMap(node_of=TWO, world_size=4), None, 4),
+        ({"world_size": "16"}, RankMap(world_size=4), None, 4),
+        ({"world_size": "16"}, RankMap(), None, 16),
+        ({"world_size": "many"}, RankMap(), None, None),
+        ({"nodes": "8"}, RankMap(node_of=TWO), 8, None),
+        ({"nodes": "gpu[01-02]"}, RankMap(node_of=TWO), 2, None),
+    ],
+)
+def test_ranks_and_nodes_are_the_rank_maps_where_it_knows_all(
+    signal: dict[str, str], rank_map: RankMap, nodes: int | None, world_size: int | None
+) -> None:
+    found = facts(hit("a/x", **signal), rank_map=rank_map)
+    assert (found["nodes"], found["world_size"]) == (nodes, world_size)
 
 
 @pytest.mark.parametrize(
@@ -95,18 +104,14 @@ def test_the_job_id_is_what_the_files_names_agree_on(names: list[str], job_id: i
 
 
 def test_restarts_and_the_steps_gained_since_the_first() -> None:
-    begins = (
-        hit("a/x", "attempt", order=20, restart="1"),
-        hit("a/x", "attempt", order=40, restart="2"),
-        hit("a/x", "attempt", order=5),
-    )
+    restarts = [hit("a/x", "attempt", order=20 * number, restart=str(number)) for number in (1, 2)]
+    begins = [*restarts, hit("a/x", "attempt", order=5)]
     steps = [step(n, at=at) for n, at in ((90, 10), (100, 15), (None, 16), (130, 50), (120, 60))]
     found = facts(*begins, log=timeline(progress=steps))
     assert (found["restarts"], found["gained"]) == (2, 30)
     assert facts(*begins, log=timeline(progress=[step(100, at=15), step(90, at=50)]))["gained"] == 0
-    for one_side in ([step(100, at=15)], [step(100, at=50)]):
-        found = facts(*begins, log=timeline(progress=one_side))
-        assert (found["restarts"], "gained" in found) == (2, False)
+    for at in (15, 50):  # steps of one side
+        assert "gained" not in facts(*begins, log=timeline(progress=[step(100, at=at)]))
     assert "restarts" not in facts(hit("a/x", "attempt", restart="0"), hit("f/x", "finished", restart="4"))
 
 
@@ -150,43 +155,39 @@ def test_an_empty_record_adds_its_id_only() -> None:
     assert recorded(command="train.sh")["script"] == "train.sh"
 
 
-@pytest.mark.parametrize("fields", [{"state": "TIMEOUT"}, {"state": "DEADLINE"}, {"running_children": ("srun",)}])
-def test_how_it_stood_is_told_where_slurm_ended_it(fields: dict[str, Any]) -> None:
-    hung = RunState("hung", idle=6029.0)
-    found = facts(finding=Finding(record=JobRecord("42", **fields)), state=hung)
-    assert (found["ended"], found["idle_min"]) == ("hung", 100)
-    ended = facts(finding=Finding(record=JobRecord("42", state="FAILED")), state=hung)
-    assert (ended.get("ended"), ended["idle_min"]) == (None, 100)
-    done = facts(finding=Finding(record=JobRecord("42", state="TIMEOUT")), state=RunState("finished", idle=60.0))
-    assert (done["ended"], "idle_min" in done) == ("finished", False)
+@pytest.mark.parametrize(
+    ("fields", "state", "ended", "idle"),
+    [
+        ({"state": "TIMEOUT"}, "hung", "hung", 100),
+        ({"state": "DEADLINE"}, "hung", "hung", 100),
+        ({"running_children": ("srun",)}, "hung", "hung", 100),
+        ({"state": "FAILED"}, "hung", None, 100),
+        ({"state": "TIMEOUT"}, "finished", "finished", None),
+    ],
+)
+def test_how_it_stood_is_told_where_slurm_ended_it(
+    fields: Any, state: Any, ended: str | None, idle: int | None
+) -> None:
+    found = facts(finding=Finding(record=JobRecord("42", **fields)), state=RunState(state, idle=6029.0))
+    assert (found.get("ended"), found.get("idle_min")) == (ended, idle)
 
 
 def test_a_warning_and_a_script_that_ended_well() -> None:
-    warned = JobRecord(
-        "42", state="FAILED", exit=from_signal("SIGUSR1"), time_limit=600, elapsed=500, warned_by="SIGUSR1", warned_before=120,
-    )  # fmt: skip
-    found = facts(finding=Finding(record=warned), state=RunState("progressing"))
+    other = JobRecord("42", state="FAILED", time_limit=600, elapsed=500, warned_by="SIGUSR1", warned_before=120)
+    warned = Finding(record=replace(other, exit=from_signal("SIGUSR1")))
+    found = facts(finding=warned, state=RunState("progressing"))
     assert (found["signalled"], found["ended"], "script_ended" in found) == (True, "progressing", False)
     in_log = timeline(reports=[report("User defined signal 1", 1)])
-    other = JobRecord("42", state="FAILED", time_limit=600, elapsed=500, warned_by="SIGUSR1", warned_before=120)
     assert "signalled" not in facts(finding=Finding(record=other), log=in_log)
-    assert facts(finding=Finding(record=JobRecord("42", state="COMPLETED")))["script_ended"] == 0
+    assert recorded(state="COMPLETED")["script_ended"] == 0
 
 
 @pytest.mark.parametrize(
     ("rss", "asked", "shown"),
-    [
-        (50 * GIB, 200 * GIB, 50.0),
-        (49 * GIB, 200 * GIB, None),
-        (5 * GIB // 4, None, 1.2),
-        (0, None, None),
-        (9, None, None),
-    ],
+    [(50, 200, 50.0), (49, 200, None), (1.25, None, 1.2), (0, None, None), (1e-8, None, None)],
 )
-def test_a_peak_far_below_what_was_asked_for_missed_the_growth(
-    rss: int, asked: int | None, shown: float | None
-) -> None:
-    found = facts(finding=Finding(record=JobRecord("42", req_mem=asked, steps=(Step("0", max_rss=rss),))))
+def test_a_peak_far_below_what_was_asked_for_missed_the_growth(rss: float, asked: int | None, shown: float) -> None:
+    found = recorded(req_mem=asked and asked * GIB, steps=(Step("0", max_rss=int(rss * GIB)),))
     assert found.get("max_rss_gib") == shown
 
 
@@ -199,11 +200,8 @@ def test_the_time_that_all_steps_need() -> None:
         return found
 
     half = timeline(progress=[step(50, 4600.0, 100)])
-    assert needed(half) == 132
-    assert needed(half, time_limit=7919) == 132
-    assert needed(half, time_limit=7920) is None
+    assert [needed(half, time_limit=limit) for limit in (3600, 7919, 7920, None)] == [132, 132, None, None]
     assert needed(half, start=None) is None
-    assert needed(half, time_limit=None) is None
     for other in (step(50, None, 100), step(0, 4600.0, 100), step(50, 4600.0), step(None, 4600.0, 100)):
         assert needed(timeline(progress=[other])) is None
     assert needed(timeline(finished=finish(at=1))) is None

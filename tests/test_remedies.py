@@ -1,5 +1,6 @@
 """Fixes that fit the log: which are offered, in which order, with which numbers."""
 
+import shlex
 from typing import Any
 
 import pytest
@@ -114,14 +115,11 @@ def test_which_fixes_are_offered_and_in_which_order(promise: str) -> None:
         assert " ".join(chosen(facts, *fixes)) == shown
 
 
-def test_why_and_reference_come_along() -> None:
+def test_why_and_reference_come_along_and_what_cannot_be_filled_is_left_out() -> None:
     fix = Fix("Raise EP above {ep}.", "{ep} is too few", {}, "https://example.org")
     assert best(cause(fix), {"ep": 4}) == [(fix, Remedy("Raise EP above 4.", "4 is too few", "https://example.org"))]
     fix = Fix("Raise EP.", "{ep} is too few")
     assert best(cause(fix), {}) == [(fix, Remedy("Raise EP.", None, None))]
-
-
-def test_verify_leaves_out_what_cannot_be_filled() -> None:
     assert verify(cause(verify=("Look at {node}.", "Ask {nobody}.")), {"node": "gpu-7"}) == ("Look at gpu-7.",)
 
 
@@ -193,17 +191,11 @@ def test_no_template_breaks_the_filling(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        ("/data/x-1.json", "Look: `ls -ld /data/x-1.json`."),
-        ("/data/a b.json", "Look: `ls -ld '/data/a b.json'`."),
-        ("/data/$(reboot);id", "Look: `ls -ld '/data/$(reboot);id'`."),
-        ("/data/it's", """Look: `ls -ld '/data/it'"'"'s'`."""),
-        ("/data/`reboot`", None),
-    ],
+    "path", ["/data/x-1.json", "/data/a b.json", "/data/$(reboot);id", "/data/it's", "/data/`reboot`"]
 )
-def test_what_a_log_says_is_one_argument_of_a_command(path: str, told: str | None) -> None:
-    assert chosen({"path": path}, Fix("Look: `ls -ld {path}`.")) == ([told] if told else [])
+def test_what_a_log_says_is_one_argument_of_a_command(path: str) -> None:
+    shown = [] if "`" in path else [f"Look: `ls -ld {shlex.quote(path)}`."]
+    assert chosen({"path": path}, Fix("Look: `ls -ld {path}`.")) == shown
 
 
 def test_within_quotes_a_command_takes_only_what_is_plain_and_a_quote_is_left_as_it_is() -> None:

@@ -26,12 +26,16 @@ def test_at_120_columns(snapshot: SnapshotAssertion) -> None:
     assert text.render_text(CUDA_OOM, width=120, colour=False) == snapshot(extension_class=TextFile)
 
 
+def assert_fits(shown: str, width: int) -> None:
+    lines = shown.splitlines()
+    assert len(lines) <= text.LIMIT
+    assert width < 40 or max(map(cells, lines)) <= width
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_fits(name: str) -> None:
     for width in (40, 60, 80, 120, 200):
-        lines = text.render_text(EXAMPLES[name], width=width, colour=False).splitlines()
-        assert len(lines) <= text.LIMIT
-        assert max(map(cells, lines)) <= width
+        assert_fits(text.render_text(EXAMPLES[name], width=width, colour=False), width)
 
 
 def test_context_shows_the_traceback() -> None:
@@ -44,8 +48,7 @@ def test_context_shows_the_traceback() -> None:
 
 def test_ranks_shows_how_each_stands() -> None:
     *_, first, rest = text.render_text(CUDA_OOM, width=80, colour=False, ranks=True).splitlines()
-    assert first.split()[:2] == ["first", "13"]
-    assert rest.split()[:2] == ["collateral", "0-12,14-63"]
+    assert (first.split()[:2], rest.split()[:2]) == (["first", "13"], ["collateral", "0-12,14-63"])
     assert rest.endswith("job.log:48300")
 
 
@@ -82,13 +85,10 @@ class _Terminal(io.StringIO):
         (True, {"TERM": "dumb"}, False),
     ],
 )
-def test_colour_is_the_users_to_say(terminal: bool, environ: dict[str, str], colour: bool) -> None:
+def test_colour_and_width_are_the_users_to_say(terminal: bool, environ: dict[str, str], colour: bool) -> None:
     assert look(_Terminal() if terminal else io.StringIO(), environ).colour is colour
-
-
-@pytest.mark.parametrize(("columns", "width"), [("72", 72), ("10", 40), ("x", 100), ("", 100)])
-def test_width_is_the_users_to_say(columns: str, width: int) -> None:
-    assert look(io.StringIO(), {"COLUMNS": columns}).width == width
+    widths = {columns: look(io.StringIO(), {**environ, "COLUMNS": columns}).width for columns in ("72", "10", "x", "")}
+    assert widths == {"72": 72, "10": 40, "x": 100, "": 100}
 
 
 def test_headlines() -> None:
@@ -107,6 +107,10 @@ def test_headlines() -> None:
     )
     heading = replace(cause, id="cuda-oom", title="GPU out of memory")
     assert told((1,), cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
+    low = replace(ALL_ALIKE, cause=replace(ALL_ALIKE.cause, title="was stopped by SIGTERM", confidence="low"))
+    assert headline(low) == "all 8 ranks were probably stopped by SIGTERM"
+    assert others(replace(ALL_ALIKE, facts={"world_size": 8})) == "other ranks"
+    assert others(replace(ALL_ALIKE, facts={}, coverage=Coverage())) == "other processes"
     assert headline(NO_FAILURE) == "no failure found"
     assert headline(UNKNOWN).endswith("the job failed")
 
@@ -144,19 +148,13 @@ hostile = st.text(st.one_of(st.sampled_from("\x1b[31m\x9b\x00\r\n\t\u202e\u2066â
 
 @given(hostile, st.integers(1, 160))
 def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
-    diagnosis = replace(
-        CUDA_OOM,
-        first_failure=FirstFailure(rank=1, node=said, file=said, line=3, text=said, traceback=(said,), time=said),
-        evidence=(Evidence(said, 9, said, 1, said, said, said, said, "root"),),
-        reasons=(said,),
-        fixes=(Remedy(said, said), Remedy(said)),
-    )
+    first = FirstFailure(rank=1, node=said, file=said, line=3, text=said, traceback=(said,), time=said)
+    proof = (Evidence(said, 9, said, 1, said, said, said, said, "root"),)
+    fixes = (Remedy(said, said), Remedy(said))
+    diagnosis = replace(CUDA_OOM, first_failure=first, evidence=proof, reasons=(said,), fixes=fixes)
     shown = text.render_text(diagnosis, width=width, colour=False)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
-    lines = shown.splitlines()
-    assert len(lines) <= text.LIMIT
-    if width >= 40:
-        assert max(map(cells, lines)) <= width
+    assert_fits(shown, width)
 
 
 @pytest.mark.parametrize(
@@ -172,17 +170,6 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
 )  # fmt: skip
 def test_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str) -> None:
     assert (agreeing(title, 1), agreeing(title, 8)) == (one, many)
-
-
-def test_probably_comes_after_the_auxiliary() -> None:
-    assert ALL_ALIKE.cause
-    low = replace(ALL_ALIKE, cause=replace(ALL_ALIKE.cause, title="was stopped by SIGTERM", confidence="low"))
-    assert headline(low) == "all 8 ranks were probably stopped by SIGTERM"
-
-
-def test_others_are_ranks_only_where_ranks_were_seen() -> None:
-    assert others(replace(ALL_ALIKE, facts={"world_size": 8})) == "other ranks"
-    assert others(replace(ALL_ALIKE, facts={}, coverage=Coverage())) == "other processes"
 
 
 def test_a_node_that_the_log_only_numbers_is_said() -> None:
