@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rule_files import cause_file, put
 from slurmdoctor import UserError, diagnose, diagnose_text
 from slurmdoctor.knowledge import paths
 from slurmdoctor.readers import targets
@@ -14,21 +15,6 @@ from slurmdoctor.readers import targets
 load = import_module("slurmdoctor.knowledge.loading")  # the package has a function of this name
 LOGS = sorted((Path(__file__).parent / "fixtures").glob("*/*.log"))[::9]
 LINE = "[rank3]: loader.TapeError: tape library is gone after 30 s"
-RULE = """\
-cause: site/lost-tape
-title: lost the tape library
-role: root
-exit_classes: [python-error]
-explains: []
-retry: elsewhere
-summary: The tape library stopped.
-rules:
-  - {id: site/lost-tape/loader, source: our loader, literals: ['tape library is gone'], regex: 'TapeError: tape library is gone',
-     examples: {match: ['loader.TapeError: tape library is gone after 30 s'], no_match: ['WARNING tape library is gone for cleaning']}}
-fixes: [{do: Exclude the node., why: The loader cannot go on.}]
-falsepositives: ['On cleaning days.']
-references: ['https://wiki.example.org/tapes']
-"""
 
 
 @pytest.fixture
@@ -63,8 +49,7 @@ def test_a_changed_folder_of_rules_is_seen_a_second_later_and_no_folder_is_mista
     tmp_path: Path, wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("here", "there"):
-        (tmp_path / name / "rules").mkdir(parents=True)
-        (tmp_path / name / "rules" / f"tape-{name}.yaml").write_text(RULE.replace("lost-tape", f"tape-{name}"))
+        put(tmp_path / name / "rules" / f"tape-{name}.yaml", cause_file(f"site/tape-{name}"))
     assert diagnose_text(LINE).cause.id == "python-error"
     monkeypatch.chdir(tmp_path / "here")
     assert diagnose_text(LINE, rules=["rules"]).cause.id == "site/tape-here"

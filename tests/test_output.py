@@ -8,7 +8,6 @@ import pytest
 
 from cases import LOG, one_line, run, started
 
-SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n#SBATCH --mem=4G\n"
 STARTS = {"a.txt": "✗ rank 5", "a.md": "**✗ rank 5", "a.json": '{\n  "schema_version"', "a": "✗ rank 5"}
 
 
@@ -21,21 +20,18 @@ def test_the_ending_tells_the_format(tmp_path: Path) -> None:
         assert "\x1b" not in written
 
 
-def test_the_option_is_stronger_than_the_ending(tmp_path: Path) -> None:
+def test_the_option_is_stronger_than_the_ending_and_a_dash_is_standard_output(tmp_path: Path) -> None:
     run("diagnose", LOG, "--format", "json", "--output", tmp_path / "report.md")
     assert json.loads((tmp_path / "report.md").read_text())["verdict"] == "failed"
+    assert run("diagnose", LOG, "-o", "-").stdout == run("diagnose", LOG).stdout
 
 
 def test_the_exit_status_stays(tmp_path: Path) -> None:
     assert run("diagnose", "--exit-code", LOG, "-o", tmp_path / "report.txt").returncode == 1
     script = tmp_path / "job.sbatch"
-    script.write_text(SCRIPT)
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n#SBATCH --mem=4G\n")
     assert run("lint", script, "-o", tmp_path / "lint.json").returncode == 1
     assert json.loads((tmp_path / "lint.json").read_text())["files"][0]["wrong"]
-
-
-def test_a_dash_is_standard_output() -> None:
-    assert run("diagnose", LOG, "-o", "-").stdout == run("diagnose", LOG).stdout
 
 
 def test_it_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -50,14 +46,11 @@ def test_it_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> No
     assert [file.name for file in tmp_path.iterdir()] == ["report.txt"]
 
 
-def test_a_link_of_ones_own_is_followed(tmp_path: Path) -> None:
+def test_a_link_of_ones_own_is_followed_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     (tmp_path / "latest.txt").symlink_to("run1.txt")
     run("diagnose", LOG, "-o", tmp_path / "latest.txt")
     assert (tmp_path / "latest.txt").is_symlink()
     assert (tmp_path / "run1.txt").read_text().startswith("✗ rank 5")
-
-
-def test_what_is_no_file_is_written_to() -> None:
     assert started("diagnose", LOG, "-o", "/dev/stdout").stdout.startswith("✗ rank 5".encode())
     assert run("diagnose", LOG, "-o", "/dev/null").returncode == 0
 

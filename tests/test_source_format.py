@@ -2,7 +2,7 @@
 
 import pytest
 
-from slurmdoctor.input.sources import Source, Text
+from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, Origin
 from slurmdoctor.ranks.labels import LabelReader, learn, learn_formats
@@ -27,18 +27,18 @@ def test_a_label_is_believed_where_most_lines_carry_it(labelled: int, others: in
     assert locked(*(f"{n}: step {n}" for n in range(labelled)), *text(others)) is believed
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "srun: error: n1: task 2: Killed",
-        "slurmstepd: error: x",
-        "   ^^^^^",
-        "=" * 10,
-        "```",
-        "2026-11-21 10:00:00,123",
-    ],
-)
+UNLABELLED = [
+    "",
+    "srun: error: n1: task 2: Killed",
+    "slurmstepd: error: x",
+    "   ^^^^^",
+    "=" * 10,
+    "```",
+    "2026-11-21 10:00:00,123",
+]
+
+
+@pytest.mark.parametrize("line", UNLABELLED)
 def test_lines_that_nobody_labels_do_not_count(line: str) -> None:
     assert locked("1: step 1", "2: step 2", *([line] * 9))
 
@@ -54,55 +54,45 @@ def test_hosts_are_few_and_have_numbers() -> None:
     assert not hosts("gpu01", "gpu02", "gpu03", *["gpu01"] * 5)
 
 
-def stamped(stamps: int, others: int) -> bool:
-    return learn([f"2026-11-21T10:00:0{n % 9}Z step" for n in range(stamps)] + text(others), LABELS).stamped
-
-
 @pytest.mark.parametrize(("stamps", "others", "found"), [(2, 0, False), (3, 0, True), (9, 1, True), (8, 1, False)])
 def test_a_collectors_stamp_stands_on_nearly_all_lines(stamps: int, others: int, found: bool) -> None:
-    assert stamped(stamps, others) is found
+    lines = [f"2026-11-21T10:00:0{n % 9}Z step" for n in range(stamps)] + text(others)
+    assert learn(lines, LABELS).stamped is found
 
 
 def test_a_label_behind_a_collectors_stamp_is_believed() -> None:
     traits = learn([f"2026-11-21T10:00:0{n}Z {n}: step {n}" for n in range(5)], LABELS)
     assert (traits.stamped, "srun-label" in traits.locked) == (True, True)
-    assert LABELS.strip_labels("2026-11-21T10:00:01Z 3: boom", traits) == (
-        Origin(rank=3, time=1795255201.0, dated=True),
-        "boom",
-    )
+    origin = Origin(rank=3, time=1795255201.0, dated=True)
+    assert LABELS.strip_labels("2026-11-21T10:00:01Z 3: boom", traits) == (origin, "boom")
 
 
-def counts_launchers(*lines: str) -> bool:
-    return learn([*lines] * 3, LABELS).label_is_node
+LAUNCHER = "W1121 10:00:00.000000 7 torch/distributed/run.py:792] *****************************************"
 
 
-def test_a_label_counts_launchers_where_the_tags_behind_it_name_other_ranks() -> None:
-    assert counts_launchers("1: [rank5]: x")
-    assert not counts_launchers("5: [rank5]: x")
-    assert counts_launchers("1: [rank5]: x", "1: [rank6]: x", "1: [rank1]: x")
-    assert not counts_launchers("0: [rank0]: x", "1: [rank1]: x", "1: [rank5]: x")
-    assert not counts_launchers("1: [rank5]: x", "1: [rank1]: x")
-    assert counts_launchers("1: [default5]: x")
-
-
-def test_a_label_counts_launchers_where_one_prints_behind_it() -> None:
-    launcher = "W1121 10:00:00.000000 7 torch/distributed/run.py:792] *****************************************"
-    assert counts_launchers(f"1: {launcher}")
-    assert not counts_launchers("1: step 5")
-    assert not counts_launchers(f"1: {launcher}", "1: [rank1]: x")
+@pytest.mark.parametrize(
+    ("lines", "counts"),
+    [
+        (["1: [rank5]: x"], True),
+        (["5: [rank5]: x"], False),
+        (["1: [rank5]: x", "1: [rank6]: x", "1: [rank1]: x"], True),
+        (["0: [rank0]: x", "1: [rank1]: x", "1: [rank5]: x"], False),
+        (["1: [rank5]: x", "1: [rank1]: x"], False),
+        (["1: [default5]: x"], True),
+        ([f"1: {LAUNCHER}"], True),
+        (["1: step 5"], False),
+        ([f"1: {LAUNCHER}", "1: [rank1]: x"], False),
+    ],
+)
+def test_a_label_counts_launchers_where_tags_name_other_ranks_or_a_launcher_prints(
+    lines: list[str], counts: bool
+) -> None:
+    assert learn(lines * 3, LABELS).label_is_node is counts
 
 
 def test_two_ranks_on_one_label_show_that_the_outer_one_is_local() -> None:
-    assert learn(["[rank4]:[rank12]: x"], LABELS).outer_rank_is_local
-    assert not learn(["[rank4]:[rank4]: x"], LABELS).outer_rank_is_local
-    assert not learn(["[rank4]: [rank12] x"], LABELS).outer_rank_is_local
-
-
-def source(content: str) -> Source:
-    made = Text.source(content)
-    for _ in made.blocks():
-        pass
-    return made
+    for line, local in (("[rank4]:[rank12]: x", True), ("[rank4]:[rank4]: x", False), ("[rank4]: [rank12] x", False)):
+        assert learn([line], LABELS).outer_rank_is_local is local
 
 
 def test_the_year_may_come_from_any_file_of_the_job() -> None:
