@@ -83,7 +83,7 @@ TWO = {0: "gpu01", 1: "gpu01", 2: "gpu02"}
     ],
 )
 def test_ranks_and_nodes_are_the_rank_maps_where_it_knows_all(
-    signal: dict[str, str], rank_map: RankMap, nodes: int | None, world_size: int | None
+    signal: Any, rank_map: RankMap, nodes: int | None, world_size: int | None
 ) -> None:
     found = facts(hit("a/x", **signal), rank_map=rank_map)
     assert (found["nodes"], found["world_size"]) == (nodes, world_size)

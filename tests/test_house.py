@@ -173,22 +173,12 @@ DECIDED = {"verdict", "cause", "first_failure", "retry"}
 def test_nothing_decides_after_infer() -> None:
     """No room after infer gives a verdict, a cause, a first failure or a retry another value."""
     found = []
-    for room in ("report", "survey"):
-        for file in sorted((PACKAGE / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in (
-                    "replace",
-                    "Diagnosis",
-                    "Finding",
-                ):
-                    continue
-                named = {word.arg: word.value for word in node.keywords if word.arg in DECIDED}
-                if getattr(node.func, "id", "") == "Diagnosis":
-                    named = {} if file.name == "compose.py" else named
-                decided = [
-                    part for value in named.values() for part in ast.walk(value) if isinstance(part, ast.Constant)
-                ]
-                found += [f"{file.name}:{part.lineno}: {part.value!r}" for part in decided if part.value is not None]
+    for name, file in _modules().items():
+        for node in ast.walk(_tree(file)) if _room(name) in ("report", "survey") else ():
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("replace", "Diagnosis", "Finding"):
+                values = [word.value for word in node.keywords if word.arg in DECIDED]
+                parts = [part for value in values for part in ast.walk(value) if isinstance(part, ast.Constant)]
+                found += [f"{name}:{part.lineno}: {part.value!r}" for part in parts if part.value is not None]
     assert found == []
 
 

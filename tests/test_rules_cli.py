@@ -4,12 +4,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from builders import raised
+from rule_files import cause_file, put
 from slurmdoctor.cli.rules import rules
 from slurmdoctor.knowledge.workshop.check import cases, precision, recall, run
 from slurmdoctor.model import Diagnosis, FirstFailure, NamedCause, UserError
@@ -28,17 +29,12 @@ def typed(*words: object) -> Result:
     return CliRunner().invoke(rules, [str(word) for word in words])
 
 
-def test_list_as_json_names_every_rule() -> None:
+def test_list_names_every_rule_and_a_sites_own(tmp_path: Path) -> None:
     assert "  cuda-oom               root " in typed("list").output
     (oom,) = [row for row in json.loads(typed("list", "--format", "json").output) if row["id"] == "cuda-oom"]
     assert (oom["family"], oom["role"]) == ("memory", "root")
     assert any(rule["id"] == "cuda-oom/torch" and "PyTorch" in rule["source"] for rule in oom["rules"])
-
-
-def test_list_shows_a_sites_own(tmp_path: Path) -> None:
-    text = (HERE / "bad_rules" / "short-literal.yaml").read_text().replace("['gone']", "['library is gone']")
-    (tmp_path / "short-literal.yaml").write_text(text)
-    assert "site/short-literal" in typed("list", "--rules", tmp_path).output
+    assert "site/tape" in typed("list", "--rules", put(tmp_path / "tape.yaml", cause_file("site/tape"))).output
 
 
 def test_check_exits_1_for_problems_and_0_without() -> None:
@@ -103,16 +99,12 @@ def test_a_draft_takes_the_same_line_of_another_node_and_disk(
 ) -> None:
     typed("new", "our-raid", "--line", line, "--folder", tmp_path)
     (pattern,) = re.findall(r"^    regex: '(.*)'$", (tmp_path / "our-raid.yaml").read_text(), re.M)
-    assert re.search(pattern, line)
-    assert re.search(pattern, alike)
-    assert not re.search(pattern, unlike)
+    assert [re.search(pattern, one) is not None for one in (line, alike, unlike)] == [True, True, False]
 
 
 def test_new_never_overwrites(tmp_path: Path) -> None:
     typed("new", "our-raid", "--folder", tmp_path)
-    again = typed("new", "our-raid", "--folder", tmp_path)
-    assert isinstance(again.exception, UserError)
-    assert "already exists" in str(again.exception)
+    assert "already exists" in str(typed("new", "our-raid", "--folder", tmp_path).exception)
 
 
 @pytest.mark.parametrize("name", ["Our Raid", "our_raid", "../raid", "", "site/a/b"])
@@ -122,30 +114,27 @@ def test_new_wants_a_plain_name(tmp_path: Path, name: str) -> None:
 
 
 def case(folder: Path, name: str, truth: str, log: str = "") -> None:
-    (folder / name).mkdir(parents=True)
-    (folder / name / "truth.yaml").write_text(truth)
-    (folder / name / "job.log").write_text(log)
+    put(folder / name / "truth.yaml", truth)
+    put(folder / name / "job.log", log)
 
 
-def verdict(cause: str | None, rank: int | None = None) -> Diagnosis:
-    if cause is None:
-        return Diagnosis("no-failure")
+def verdict(cause: str, rank: int) -> Diagnosis:
     return Diagnosis("failed", NamedCause(cause, "f", "t", None, "high"), FirstFailure(rank=rank))
 
 
+TRIALS = {
+    "a": ("{failed: true, cause: cuda-oom, rank: 3, rank_certain: true}", verdict("cuda-oom", 1)),
+    "b": ("{failed: true, cause: cuda-oom, also: [nccl-init], rank: 3, rank_certain: false}", verdict("nccl-init", 0)),
+    "c": ("{failed: true, cause: nan, rank: 3}", verdict("cuda-oom", 3)),
+    "d": ("{failed: false}", Diagnosis("no-failure")),
+    "e": ("{failed: false}", verdict("nan", 0)),
+}
+
+
 def test_precision_and_recall(tmp_path: Path) -> None:
-    case(tmp_path, "a", "{failed: true, cause: cuda-oom, rank: 3, rank_certain: true}")
-    case(tmp_path, "b", "{failed: true, cause: cuda-oom, also: [nccl-init], rank: 3, rank_certain: false}")
-    case(tmp_path, "c", "{failed: true, cause: nan, rank: 3}")
-    case(tmp_path, "d", "{failed: false}")
-    case(tmp_path, "e", "{failed: false}")
-    said = {"a": ("cuda-oom", 1), "b": ("nccl-init", 0), "c": ("cuda-oom", 3), "d": (None, None), "e": ("nan", 0)}
-
-    def diagnose(logs: Sequence[Path]) -> Diagnosis:
-        (log,) = logs
-        return verdict(*said[log.parent.name])
-
-    trial = run(list(cases(tmp_path)), diagnose)
+    for name, (truth, _) in TRIALS.items():
+        case(tmp_path, name, truth)
+    trial = run(list(cases(tmp_path)), lambda logs: TRIALS[logs[0].parent.name][1])
     shares = {cause: (recall(trial, cause), precision(trial, cause)) for cause in ("cuda-oom", "nan", "(healthy)")}
     assert shares == {"cuda-oom": (1.0, 2 / 3), "nan": (0.0, 0.0), "(healthy)": (0.5, 1.0)}
     assert [one.right_rank for one in trial] == [False, None, True, None, None]
@@ -153,9 +142,7 @@ def test_precision_and_recall(tmp_path: Path) -> None:
 
 
 def test_test_tells_what_was_wrong(tmp_path: Path) -> None:
-    oom = (
-        "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
-    )
+    oom = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
     case(tmp_path, "right", "{failed: true, cause: cuda-oom}", oom)
     assert typed("test", tmp_path).exit_code == 0
     case(tmp_path, "wrong", "{failed: true, cause: nan}", oom)
@@ -171,7 +158,4 @@ def test_a_truth_that_says_nothing_is_refused(tmp_path: Path, truth: str) -> Non
     case(tmp_path, "a", truth)
     with pytest.raises(UserError, match=r"truth\.yaml is no truth of a case"):
         list(cases(tmp_path))
-
-
-def test_a_folder_without_cases_is_refused(tmp_path: Path) -> None:
-    assert isinstance(typed("test", tmp_path).exception, UserError)
+    assert isinstance(typed("test", tmp_path / "a").exception, UserError)  # a folder without cases
