@@ -30,24 +30,10 @@ def job(state: str | None = None, **fields: Any) -> JobRecord:
     return JobRecord("42", state=state, **fields)
 
 
-def work(state: str, exit: str = "1:0", id: str = "0", **more: Any) -> Step:
-    """A step that ran a program, with its exit as sacct shows it."""
-    return Step(id, state=state, exit=from_sacct(exit), **more)
-
-
 def failed(root: Incident | None, cause: str | None = None, **more: Any) -> Finding:
     """A finding of the log alone, with the reason BEFORE."""
     fields = {"reasons": (BEFORE,), "rule": "some/rule", **more}
     return Finding("failed", root, cause or (root.cause if root else "exit-code"), **fields)
-
-
-def beside(finding: Finding, record: JobRecord) -> Finding:
-    """The finding with what Slurm's record does to it."""
-    return apply_record(finding, record, case())
-
-
-def codes(finding: Finding) -> list[str]:
-    return [why.code for why in finding.reasons]
 
 
 VICTIM = incident("peer-lost", role="cascade", at=9, rank=1)
@@ -58,11 +44,9 @@ VICTIM = incident("peer-lost", role="cascade", at=9, rank=1)
 
 def test_a_replaced_root_is_a_victim_and_nobody_is_named() -> None:
     same, other = incident("node-failure", role="cascade", at=20), incident("x", role="cascade", at=30)
-    finding = failed(
-        VICTIM, cascade=(same, other), suspicion=Suspicion("missing", (3,), (), BEFORE, "low"), origin=Origin(rank=1),
-        reasons=(BEFORE,), how=(BEFORE,),
-    )  # fmt: skip
-    got = beside(finding, job("NODE_FAIL", nodes=("gpu07",)))
+    missing = Suspicion("missing", (3,), (), BEFORE, "low")
+    finding = failed(VICTIM, cascade=(same, other), suspicion=missing, origin=Origin(rank=1), how=(BEFORE,))
+    got = apply_record(finding, job("NODE_FAIL", nodes=("gpu07",)), case())
     assert (got.verdict, got.cause, got.rule, got.confidence) == ("failed", "node-failure", None, "high")
     assert (got.root, got.suspicion, got.origin, got.cascade) == (None, None, Origin(), (VICTIM, other))
     assert got.how == (reason("record-names-no-process"),)
@@ -70,7 +54,7 @@ def test_a_replaced_root_is_a_victim_and_nobody_is_named() -> None:
 
 
 def test_a_state_that_names_no_cause_leaves_it_to_the_exit() -> None:
-    got = beside(failed(None, cascade=(VICTIM,)), job("FAILED", exit=from_signal("SIGSEGV")))
+    got = apply_record(failed(None, cascade=(VICTIM,)), job("FAILED", exit=from_signal("SIGSEGV")), case())
     assert (got.cause, got.confidence, got.cascade) == ("segfault", "medium", ())
     assert got.reasons == (reason("recorded-state", state="FAILED", exit=from_signal("SIGSEGV")),)
 
@@ -117,7 +101,7 @@ def test_without_a_record_a_stall_makes_a_limit_a_hang(
     cause: str, kind: Any, captures: dict[str, str], then: str, why: list[str]
 ) -> None:
     found = apply_run_state(failed(incident(cause, captures=captures), state=RunState(kind)))
-    assert (found.cause, codes(found)) == (then, ["before", *why])
+    assert (found.cause, [reason.code for reason in found.reasons]) == (then, ["before", *why])
 
 
 # ── the warning before the limit ──
@@ -139,7 +123,8 @@ def test_the_warning_shows_in_any_exit_or_in_a_script_that_left_srun_behind() ->
     assert not warning_came(warned(exit=None))
     assert not warning_came(warned(exit=from_signal("SIGTERM")))
     assert warning_came(warned(exit=from_code(1), derived=from_signal("SIGUSR1")))
-    assert warning_came(warned(exit=None, steps=(work("FAILED", "0:15"), work("FAILED", "0:10", "1"))))
+    steps = tuple(Step(str(n), state="FAILED", exit=from_sacct(exit)) for n, exit in enumerate(("0:15", "0:10")))
+    assert warning_came(warned(exit=None, steps=steps))
     assert not warning_came(warned(exit=None))
     assert warning_came(warned(exit=None), (report(1, 0), report("User defined signal 1", 1)))
     assert warning_came(warned(exit=None, exit_status=0, running_children=("srun",)))
