@@ -33,31 +33,11 @@ def fixes(lines: list[str]) -> list[str]:
     return [line[2:9].strip() for line in lines if re.match(r"  (?:fix  |fix 1|    [2-9]) ", line)]
 
 
-def test_fixes_are_numbered_the_best_first_each_with_its_reason_below() -> None:
-    lines = shown(BARE)
-    assert lines[lines.index("  fix 1  Move what node07 wrote to /scratch/demo/run_move.bin; see") :][:8] == [
-        "  fix 1  Move what node07 wrote to /scratch/demo/run_move.bin; see",
-        f"         {COMMAND}.",
-        "           Move helps here.",
-        "      2  Pack what node07 wrote to /scratch/demo/run_pack.bin; see",
-        f"         {COMMAND}.",
-        "           Pack helps here.",
-        "      3  Drop what node07 wrote to /scratch/demo/run_drop.bin; see",
-        f"         {COMMAND}.",
-    ]
-
-
-def test_a_single_fix_has_no_number() -> None:
-    assert fixes(shown(replace(BARE, fixes=FIXES[:1]))) == ["fix"]
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
 @pytest.mark.parametrize("diagnosis", [BARE, CUDA_OOM, SILENT, EXIT_CODE], ids=["bare", "oom", "silent", "exit"])
 def test_the_first_fix_is_always_whole(diagnosis: Diagnosis, width: int) -> None:
-    diagnosis = replace(
-        diagnosis, fixes=FIXES, reasons=tuple(f"long reason {n}, told in many words" for n in range(40))
-    )
-    lines = shown(diagnosis, width)
+    reasons = tuple(f"long reason {n}, told in many words" for n in range(40))
+    lines = shown(replace(diagnosis, fixes=FIXES, reasons=reasons), width)
     said = " ".join(" ".join(lines).split())
     assert len(lines) <= text.LIMIT
     assert f"{FIXES[0].do} {FIXES[0].why}" in said
@@ -75,13 +55,9 @@ def test_what_gives_way_first_is_said_last() -> None:
     second = Evidence("job.log", 9, "job 7 is over", None, None, None, "r", "c", "confirmation")
     gone: list[str] = []
     for length in range(12):
-        diagnosis = replace(
-            BARE,
-            evidence=(second,),
-            cascade=tuple(replace(item, title="timed out") for item in CUDA_OOM.cascade[:1]),
-            reasons=tuple(f"{n} {'w' * 60}" for n in range(length)),
-        )
-        said = "\n".join(shown(diagnosis, 100))
+        cascade = tuple(replace(item, title="timed out") for item in CUDA_OOM.cascade[:1])
+        reasons = tuple(f"{n} {'w' * 60}" for n in range(length))
+        said = "\n".join(shown(replace(BARE, evidence=(second,), cascade=cascade, reasons=reasons), 100))
         gone += [part for part, words in parts.items() if words not in said and part not in gone]
     assert len(gone) > 4
     assert gone == [part for part in parts if part in gone]
@@ -97,13 +73,12 @@ def test_a_request_is_left_out_before_its_command_is_cut() -> None:
 
 @pytest.mark.parametrize("width", [20, 33, 47, 51, 52, 53, 54, 80, 119])
 def test_a_command_stands_on_one_line_where_it_fits(width: int) -> None:
-    lines = wrap_words(f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.", width)
+    said = f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on."
+    lines = wrap_words(said, width)
     assert max(map(cells, lines)) <= width
     for command in (COMMAND, "`dmesg -T`"):
         assert any(command in line for line in lines) or cells(command) > width
-    assert "".join("".join(lines).split()) == "".join(
-        f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.".split()
-    )
+    assert "".join("".join(lines).split()) == "".join(said.split())
 
 
 def test_no_row_says_what_another_says() -> None:

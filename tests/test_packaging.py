@@ -52,8 +52,7 @@ def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: P
 def test_without_a_compiler_the_wheel_is_python_alone(env: dict[str, str], tmp_path: Path) -> None:
     wheel = built(tmp_path, env=env)
     assert wheel.name.endswith("-py3-none-any.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert not any(name.endswith(".so") for name in names)
+    assert not any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist())
 
 
 @pytest.mark.skipif(not COMPILES, reason="needs a C compiler and Python's headers")
@@ -88,11 +87,8 @@ def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in (ROOT / "rules").rglob("*.yaml"):
         assert f"slurmdoctor/rules/{path.relative_to(ROOT / 'rules').as_posix()}" in names
-    assert {
-        "slurmdoctor/report/schema.json",
-        "slurmdoctor/report/templates/job.html.j2",
-        "slurmdoctor/py.typed",
-    } <= names
+    others = ("report/schema.json", "report/templates/job.html.j2", "py.typed")
+    assert {f"slurmdoctor/{name}" for name in others} <= names
     assert any(name.endswith(".data/data/share/man/man1/slurmdoctor.1") for name in names)
 
 

@@ -106,29 +106,22 @@ def test_make_says_so_where_python_is_too_old_and_sets_nothing_up(tmp_path: Path
 
 # ── recipes ──────────────────────────────────────────────────────────────────────────────────
 
-NEEDS = {
-    name.replace("backports.zstd", "backports-zstd"): bound
-    for name, bound in re.findall(
-        r'^  "([\w.-]+)>=([\d.]+)', PROJECT.split("dependencies = [")[1].split("\n]")[0], re.M
-    )
-}
+_LISTED = PROJECT.split("dependencies = [")[1].split("\n]")[0].replace("backports.zstd", "backports-zstd")
+NEEDS = dict(re.findall(r'^  "([\w.-]+)>=([\d.]+)', _LISTED, re.M))
 """What the program needs to run, and which version at least."""
 TO_BUILD = dict(re.findall(r'"([\w.-]+)>=([\d.]+)', re.findall(r"^requires = \[(.*)\]", PROJECT, re.M)[0]))
 SPACK = ROOT / "packaging/spack/spack_repo/slurmdoctor"
 
 
 def bounds(entries: list[str]) -> dict[str, str]:
-    return dict(
-        re.findall(r"^([\w.-]+) >=([\d.]+)$", "\n".join(entries).replace("backports.zstd", "backports-zstd"), re.M)
-    )
+    text = "\n".join(entries).replace("backports.zstd", "backports-zstd").replace("py-tree-sitter ", "tree-sitter ")
+    return dict(re.findall(r"^([\w.-]+) >=([\d.]+)$", text, re.M))
 
 
 def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
-    text = (ROOT / "packaging/conda/recipe.yaml").read_text()
-    recipe = yaml.safe_load(text)
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == slurmdoctor.__version__
-    asked = bounds([entry.replace("py-tree-sitter ", "tree-sitter ") for entry in recipe["requirements"]["run"]])
-    assert asked == NEEDS
+    assert bounds(recipe["requirements"]["run"]) == NEEDS
     assert bounds(recipe["requirements"]["host"]) == TO_BUILD
     assert recipe["build"]["python"]["version_independent"] is True
 

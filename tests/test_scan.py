@@ -72,14 +72,9 @@ class Job:
             here: dict[tuple[tuple[int, str], ...], Tally] = {}
             for place, line in _lines(path.read_bytes()):
                 wanted = self.wanted(line + b"\n")
-                if not wanted:
-                    continue
                 text = self.strip_labels(number, line)
-                matched = [
-                    (n, kind) for n in wanted if (kind := confirm_line(self.matchers[n], line, text)) is not None
-                ]
-                key = tuple(matched)
-                if key:
+                kinds = ((n, confirm_line(self.matchers[n], line, text)) for n in wanted)
+                if key := tuple((n, kind) for n, kind in kinds if kind is not None):
                     keep = max(self.matchers[n].keep for n, _ in key)
                     here.setdefault(key, Tally(keep)).add(label(line), place)
             groups += [(number, LineGroup(key, tally.keep, *tally.packed())) for key, tally in here.items()]
@@ -203,10 +198,9 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where they matter each of these lines is of a new shape: to ask made them three times as slow."""
-    log = tmp_path / "job.log"
     dice = random.Random(1)
-    log.write_text("".join(f"{dice.getrandbits(63) | 1 << 62:x}Error: x\n" for _ in range(2000)))
-    job, opened = _job([log])
+    (tmp_path / "job.log").write_text("".join(f"{dice.getrandbits(63) | 1 << 62:x}Error: x\n" for _ in range(2000)))
+    job, opened = _job([tmp_path / "job.log"])
     asked: list[bytes] = []
     monkeypatch.setattr(reader, "with_other_words", lambda line: asked.append(line) or [line + b"?"])  # type: ignore[func-returns-value]
     monkeypatch.setattr(reader.Reader, "_digit_sensitive", lambda *_: [1])
@@ -216,16 +210,11 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
 
 def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of NCCL's lines was a new shape, and cost a hundred times as much as one that is known."""
-    log = tmp_path / "job.log"
     dice = random.Random(1)
-    log.write_text(
-        "".join(
-            f"n1:{n}:8 [2] NCCL INFO comm 0x{dice.getrandbits(47) | 1 << 46:x} rank {n % 10} nranks 16 cudaDev 2 busId 1b000 "
-            f"commId 0x{dice.getrandbits(63) | 1 << 62:x} - Init COMPLETE\n"
-            for n in range(3_000)
-        )
-    )
-    job, opened = _job([log])
+    line = "n1:{}:8 [2] NCCL INFO comm 0x{:x} rank {} nranks 16 cudaDev 2 busId 1b000 commId 0x{:x} - Init COMPLETE\n"
+    words = ((n, dice.getrandbits(47) | 1 << 46, n % 10, dice.getrandbits(63) | 1 << 62) for n in range(3_000))
+    (tmp_path / "job.log").write_text("".join(line.format(*given) for given in words))
+    job, opened = _job([tmp_path / "job.log"])
     read: list[bytes] = []
     right = Job.strip_labels
     monkeypatch.setattr(Job, "strip_labels", lambda self, source, line: right(self, source, read.append(line) or line))  # type: ignore[func-returns-value]
