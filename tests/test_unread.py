@@ -18,9 +18,8 @@ import pytest
 
 import cases
 import slurmdoctor
-from slurmdoctor.input import opening, regular_files, streams
+from slurmdoctor.input import ends_of, opening, regular_files, streams
 from slurmdoctor.input.files import expand
-from slurmdoctor.input.job_files import ends_of
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.streams import kind_of

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from slurmdoctor.input.job_names import is_log, rotated_from
-from slurmdoctor.input.regular_files import UnreadError, kind_of_file, open_regular, unread
+from slurmdoctor.input.regular_files import UnreadError, kind_of_file, unread
+from slurmdoctor.input.streams import ends_of
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import LogNotFoundError, UserError
 
@@ -239,7 +240,6 @@ def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     return len(wanted) in at
 
 
-_HEAD = 2048
 _REPORT = lazy(
     r"\A(?:\*\*)?[✗✓?x+] (?:[^\n]*\n){0,3}?[^\n]*"
     r"(?:[a-z0-9-] [·-] (?:high|medium|low) confidence|(?<=  )read [\d,]+ files?, )"
@@ -249,11 +249,4 @@ _REPORT = lazy(
 
 def is_report(path: str) -> bool:
     """Whether a file begins as the terminal's report of one job does, or is the list of several."""
-    if not os.path.isfile(path):  # noqa: PTH113 - what a pipe's writer has sent would be lost
-        return False
-    try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            head = file.read(_HEAD)
-    except (OSError, UnreadError):
-        return False
-    return _REPORT.search(head.decode("utf-8", "replace")) is not None
+    return _REPORT.search(ends_of(path)[0]) is not None

@@ -6,7 +6,6 @@ those of its ranks. Files are looked into only where their names do not decide, 
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from slurmdoctor.input.job_names import Named, Number, is_part, named, of_folder, without_stream
-from slurmdoctor.input.regular_files import UnreadError, open_regular
-from slurmdoctor.input.streams import decoded, kind_of, piped
+from slurmdoctor.input.streams import END, HEAD, ends_of
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError
 
@@ -345,9 +343,6 @@ def _units(files: Sequence[Named]) -> list[list[Named]]:
     return found
 
 
-HEAD, END = 8192, 4096
-
-
 def looker(ids: regex.Pattern[str], ranks: regex.Pattern[str], texts: Mapping[str, str | bytes] | None = None) -> Look:
     """Looks into a file once, with patterns for the ids and the ranks that it may tell; or into the `texts` that are in no file."""
 
@@ -365,21 +360,3 @@ def looker(ids: regex.Pattern[str], ranks: regex.Pattern[str], texts: Mapping[st
 def _ends(text: str | bytes) -> tuple[str, str]:
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return data[:HEAD].decode("utf-8", "replace"), data[HEAD:][-END:].decode("utf-8", "replace")
-
-
-def ends_of(path: str) -> tuple[str, str]:
-    """The head and the end of a file as text; of a compressed one the head alone, and nothing of what cannot be read."""
-    if not os.path.isfile(path):  # noqa: PTH113 - a pipe is not even opened: what its writer has sent would be lost
-        return "", ""
-    try:
-        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
-            number = file.fileno()
-            size, head = os.fstat(number).st_size, os.pread(number, HEAD, 0)
-            kind = kind_of(head)
-            if kind not in (None, "binary", "hole"):
-                stream = decoded(str(kind), piped(path, file.read), path)
-                return stream.read1(HEAD)[:HEAD].decode("utf-8", "replace"), ""
-            end = os.pread(number, END, max(size - END, HEAD)) if size > HEAD else b""
-            return head.decode("utf-8", "replace"), end.decode("utf-8", "replace")
-    except (OSError, ValueError, UnreadError):
-        return "", ""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import IO, Protocol
 
-from slurmdoctor.input.regular_files import UnreadError, unread
+from slurmdoctor.input.regular_files import UnreadError, open_regular, unread
 from slurmdoctor.model import UserError
 
 CHUNK = 512 * 1024
@@ -290,3 +290,25 @@ class _Checked:
 
     def close(self) -> None:
         self._packed.close()
+
+
+HEAD, END = 8192, 4096
+"""Bytes of a file's beginning and of its end that are looked at to tell what it is."""
+
+
+def ends_of(path: str) -> tuple[str, str]:
+    """The head and the end of a file as text; of a compressed one the head alone, and nothing of what cannot be read."""
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe is not even opened: what its writer has sent would be lost
+        return "", ""
+    try:
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+            number = file.fileno()
+            size, head = os.fstat(number).st_size, os.pread(number, HEAD, 0)
+            kind = kind_of(head)
+            if kind not in (None, "binary", "hole"):
+                stream = decoded(str(kind), piped(path, file.read), path)
+                return stream.read1(HEAD)[:HEAD].decode("utf-8", "replace"), ""
+            end = os.pread(number, END, max(size - END, HEAD)) if size > HEAD else b""
+            return head.decode("utf-8", "replace"), end.decode("utf-8", "replace")
+    except (OSError, ValueError, UnreadError):
+        return "", ""

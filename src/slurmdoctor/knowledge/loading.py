@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache as once
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from zlib import compress, crc32, decompress, error
 
-from msgspec import DecodeError, msgpack
-from msgspec.structs import replace
+from msgspec import DecodeError, Struct, msgpack
+from msgspec.structs import asdict, replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge import paths
@@ -41,6 +41,7 @@ from slurmdoctor.search import digit_sensitive
 if TYPE_CHECKING:
     import regex
 
+Made = TypeVar("Made", bound=Struct)
 _around: Callable[[], AbstractContextManager[object]] = nullcontext
 _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process."""
@@ -164,14 +165,13 @@ def keep(key: str, knowledge: Knowledge) -> None:
 
 def _without_examples(knowledge: Knowledge) -> Knowledge:
     """The same without the lines that prove it."""
-    causes = {
-        name: replace(cause, rules=tuple(replace(rule, match=(), no_match=()) for rule in cause.rules))
-        for name, cause in knowledge.causes.items()
-    }
-    tables = {}
-    for name in ("formats", "signals", "paths", "rank_lines", "exit_reports", "texts", "secrets"):
-        none = {"match" if name in ("signals", "secrets") else "samples": (), "no_match": ()}
-        tables[name] = tuple(replace(entry, **none) for entry in getattr(knowledge, name))
+
+    def bare(entries: Iterable[Made]) -> tuple[Made, ...]:
+        proofs = ("match", "samples", "no_match")
+        return tuple(replace(one, **{key: () for key in proofs if hasattr(one, key)}) for one in entries)
+
+    causes = {name: replace(cause, rules=bare(cause.rules)) for name, cause in knowledge.causes.items()}
+    tables = {key: bare(value) for key, value in asdict(knowledge).items() if isinstance(value, tuple)}
     return replace(knowledge, causes=causes, **tables)
 
 

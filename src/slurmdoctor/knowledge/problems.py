@@ -51,7 +51,12 @@ class RuleError(UserError):
     """The rule files hold mistakes: one line each, `file:line:column: what is wrong; the mend`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        super().__init__("\n".join(map(str, sorted(set(problems)))))
+        self._lines = tuple(map(str, sorted(set(problems))))
+        super().__init__("\n".join(self._lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self._lines
 
 
 def shown(path: str | os.PathLike[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
 from slurmdoctor.knowledge.paths import APath, data_of, files
-from slurmdoctor.knowledge.problems import Place, Problems, TooManyProblemsError, did_you_mean, shown
+from slurmdoctor.knowledge.problems import Place, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.schema import (
     ADDITIONS,
     CAUSE,
@@ -59,22 +60,14 @@ class RuleFile(Struct):
             self.values[name] = tuple((replace(entry, of_site=True), node) for entry, node in self.values[name])
 
 
-class LoadedRules(Struct):
-    """All that was read: the knowledge, the files behind it, and what is wrong with them."""
-
-    knowledge: Knowledge
-    files: list[RuleFile]
-    problems: Problems
-
-
 def read(folders: Sequence[APath]) -> LoadedRules:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
-    reading = _Reading()
+    loaded = LoadedRules()
     with suppress(TooManyProblemsError):
         for number, folder in enumerate(folders):
-            reading.add(folder, site=number > 0)
-        reading.silence()
-    return LoadedRules(reading.knowledge(), reading.files, reading.problems)
+            loaded.add(folder, site=number > 0)
+        loaded.silence()
+    return loaded
 
 
 def read_file(node: Node, problems: Mistakes) -> RuleFile | None:
@@ -103,8 +96,8 @@ def _word(node: Node, key: str) -> str:
     return str(value.value) if is_text(value) else ""
 
 
-class _Reading:
-    """What the folders that were read so far say."""
+class LoadedRules:
+    """All that was read so far: the knowledge, the files behind it, and what is wrong with them."""
 
     def __init__(self) -> None:
         self.files: list[RuleFile] = []
@@ -137,7 +130,9 @@ class _Reading:
                 family = path.parent.name if path.parent != folder and folder.is_dir() else _SITE
                 self._put_cause(file, file.cause, family, site, here)
 
+    @cached_property
     def knowledge(self) -> Knowledge:
+        """What the folders say, once all are read."""
         tables: dict[str, Any] = {name: tuple(entries.values()) for name, entries in self._tables.items()}
         del tables["fragments"]  # written out by now
         tables["signals"] += tables.pop("facts")

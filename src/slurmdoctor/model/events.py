@@ -404,17 +404,9 @@ class MatchGroup(Frozen):
     def count(self) -> int:
         return sum(map(self.count_of, self.writers))
 
-    @property
-    def crowded(self) -> bool:
-        return len(self.writers) > CROWD
-
     def first_of(self, writer: Writer) -> int:
         """The place of this writer's first line."""
         return int(min(entry[FIRSTS][0] for entry in self.writers[writer]))
-
-    def again_of(self, writer: Writer) -> int:
-        """The place of the first line of this writer's last burst."""
-        return int(max(entry[BURST_FIRST] for entry in self.writers[writer]))
 
     def count_of(self, writer: Writer) -> int:
         return sum(entry[COUNT] for entry in self.writers[writer])
@@ -429,7 +421,7 @@ class MatchGroup(Frozen):
     def by_last_burst(self, most: int) -> list[Writer]:
         """The first few writers of the latest burst."""
         latest = sorted(
-            (source, -max(entry[BURST] for entry in entries), self.again_of((source, label)), label)
+            (source, -max(e[BURST] for e in entries), max(e[BURST_FIRST] for e in entries), label)
             for (source, label), entries in self.writers.items()
         )
         return [(source, label) for source, _, _, label in latest[:most]]
@@ -442,7 +434,7 @@ class MatchGroup(Frozen):
         firsts = sorted(place for e in entries for place in e[FIRSTS])[:keep]
         if keep == 1:
             return (firsts[0],)
-        if self.crowded:
+        if len(self.writers) > CROWD:
             again = max(e[BURST_FIRST] for e in entries)
             near = (again >> STRETCH) <= (firsts[0] >> STRETCH) + 1  # one burst, in other words
             return (firsts[0],) if near else (firsts[0], again)

@@ -54,7 +54,7 @@ def assemble(
     kept = _lines_by_kind(plan, lines)
     signals = sorted(_signals(kept["signals"]), key=lambda signal: signal.order)
     reports, too_many = _reports(kept["reports"], lines)
-    heard = [one for line, _ in kept["collective"] if (one := read_collective(line))]
+    collectives = [one for line, _ in kept["collective"] if (one := read_collective(line))]
     dumps = [dump for line, _ in lines.meter.each("places", kept["stack"]) if (dump := read_stack(lines, line))]
     paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
     rank_map = RankMapBuilder(knowledge.rank_lines, of_paths(paths, knowledge.paths)).finish(
@@ -73,7 +73,7 @@ def assemble(
     joined = join_tracebacks([line for line, _ in kept["traceback"]], loose, by_rules, lines, recognise)
     joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
-    statuses, by_message = place_collectives(heard, rank_map)
+    statuses, by_message = place_collectives(collectives, rank_map)
     placed, rank_map = place_events(every, rank_map, lines, by_message)
     clock = Clock(lines)
     marks = [*(report.line for report in reports), *(s.line for s in signals if s.signal.kind == "attempt")]

@@ -12,7 +12,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import literals, text
-from slurmdoctor.model import CollectiveStatus, Frozen, Line, Origin, RankMap, number
+from slurmdoctor.model import CollectiveStatus, Line, RankMap, number
 from slurmdoctor.ranks import Place
 from slurmdoctor.search import Shaped, shape_of
 
@@ -43,15 +43,11 @@ def watchdog_kind(line: bytes) -> str:
     return next(kind for kind in _KINDS if any(literal in line for literal in literals(kind)))
 
 
-class Unplaced(Frozen):
-    """A watchdog's line whose rank is not resolved yet."""
-
-    origin: Origin
-    place: Place
-    status: CollectiveStatus
+Read = tuple[Line, CollectiveStatus]
+"""A watchdog's line, and what it says; its rank is not resolved yet."""
 
 
-def read_collective(line: Line) -> Unplaced | None:
+def read_collective(line: Line) -> Read | None:
     """One watchdog line; None where it says nothing of a work."""
     shape = shape_of(line.text)
 
@@ -87,7 +83,7 @@ def read_collective(line: Line) -> Unplaced | None:
         _number(found, "ran"),
         line.source,
     )
-    return Unplaced(line.origin, line.place, status)
+    return line, status
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:
@@ -102,32 +98,29 @@ def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
     return large // small if large > small and large % small == 0 else None
 
 
-def place_collectives(heard: Sequence[Unplaced], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
+def place_collectives(found: Sequence[Read], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
     """Each status with its global rank, and the ranks of the lines that only `[Rank N]` tells.
 
     What stays without a rank is left out.
     """
-    known = [(one, maps.resolve(one.origin, one.place[0])[0].rank) for one in heard]
-    trusted = _count_in_the_job(
-        [(one, rank) for one, rank in known if not (one.status.dump or one.status.entered)], maps
-    )
+    known = [(line, status, maps.resolve(line.origin, line.source)[0].rank) for line, status in found]
+    trusted = _count_in_the_job([(one, rank) for _, one, rank in known if not (one.dump or one.entered)], maps)
     placed: list[CollectiveStatus] = []
     by_message: dict[Place, int] = {}
-    for one, rank in known:
-        status = one.status
+    for line, status, rank in known:
         if rank is None and trusted and status.group_rank is not None:
-            rank = by_message[one.place] = status.group_rank
+            rank = by_message[line.place] = status.group_rank
         if rank is not None:
             placed.append(replace(status, rank=rank))
     return placed, by_message
 
 
-def _count_in_the_job(known: Sequence[tuple[Unplaced, int | None]], maps: RankMap) -> bool:
+def _count_in_the_job(known: Sequence[tuple[CollectiveStatus, int | None]], maps: RankMap) -> bool:
     """Whether `[Rank N]` is the global rank: nothing shows a process group that is smaller than the job."""
     numbers: dict[int, tuple[int, int]] = {}
     ran: dict[tuple[int, int | None, str | None], int] = {}
-    for one, rank in known:
-        status, within = one.status, one.status.group_rank
+    for status, rank in known:
+        within = status.group_rank
         if within is None:
             continue
         if rank not in (None, within) or (rank is None and not _is_default(status.group)):

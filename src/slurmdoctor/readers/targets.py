@@ -221,15 +221,8 @@ class Plan(Frozen):
 
     places: tuple[Reading, ...]
     repeats: dict[tuple[int, int], list[Repeats]]
-    left_out: int = 0
-    """Places that were worth reading, and too many."""
-
-    @property
-    def notes(self) -> tuple[Reason, ...]:
-        """What to tell of it."""
-        if not self.left_out:
-            return ()
-        return (reason("not-read-again", count=self.left_out, total=self.left_out + len(self.places)),)
+    notes: tuple[Reason, ...]
+    """What to tell of places that were worth reading, and too many."""
 
 
 def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
@@ -250,7 +243,8 @@ def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
                 own = frozenset((seen.source, seen.label) for seen in samples)
                 repeats.setdefault((samples[0].source, samples[0].places[0]), []).append(Repeats(rule, group, own))
     places.sort(key=lambda place: (place.source, place.offset))
-    return Plan(tuple(places), repeats, left_out)
+    too_many = reason("not-read-again", count=left_out, total=left_out + len(places))
+    return Plan(tuple(places), repeats, (too_many,) if left_out else ())
 
 
 def _by_kind(groups: Sequence[MatchGroup]) -> dict[str, list[tuple[MatchGroup, list[MatchSample]]]]:
