@@ -35,7 +35,7 @@ def plain(*folders: Path) -> Knowledge:
 def wrong(*folders: Path) -> list[str]:
     with pytest.raises(RuleError) as error:
         plain(*folders)
-    return str(error.value).splitlines()
+    return list(error.value.lines)
 
 
 def test_a_fix_has_a_table_of_conditions_or_one_which_is_no_python(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-from slurmdoctor.input.job_names import is_log, rotated_from
+from slurmdoctor.input.job_names import is_log, rotated_from, unpacked
 from slurmdoctor.input.regular_files import UnreadError, kind_of_file, unread
 from slurmdoctor.input.streams import ends_of
 from slurmdoctor.matching import lazy
@@ -22,7 +22,6 @@ _LOG_NAMES = lazy(
     r"(?:[-_.]?\d[-_.\w]{0,200})?$"
 )
 """Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`; and those of a scheme: `myjob.o901`, `workerlog.0`."""
-_COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
 _NO_LOG = lazy(
     r"(?i)\.(?:py|sh|sbatch|slurm|ya?ml|toml|cfg|ini|md|rst|ipynb|pth?|ckpt|bin|safetensors|np[yz]|[ct]sv|parquet|pyc|so|png|jpe?g|svg"
     r"|html|zip|tar|h5|pkl|lock|pid|json|c|cc|cpp|cuh?|h|hpp|f|f90|[jt]s|java|go|rs|lua|r|jl|m|pl|tex|bib|pdf|css|jsonl|gif|mp4|wav"
@@ -90,7 +89,7 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
     logs, maybe = Found(), Found()
     order: dict[str, tuple[str, str, int, str]] = {}
     for entry in walk(folder, logs.skipped):
-        stem = _without(_COMPRESSED, entry.name)
+        stem = unpacked(entry.name)
         if stem.startswith("."):
             continue
         stem, mark = rotated_from(stem) or (stem, "")
@@ -126,12 +125,6 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
         )
     return logs
-
-
-def _without(endings: Sequence[str], name: str) -> str:
-    for ending in endings:
-        name = name.removesuffix(ending)
-    return name
 
 
 def _without_second_names(paths: list[str]) -> list[str]:

@@ -122,7 +122,12 @@ def named(path: str) -> Named:
             path, found["above"].rstrip("/"), own, own, part=True, torchrun=found["run"], elastic=found["folder"]
         )
     folder, _, base = path.rpartition("/")
-    return _read(path, folder, _COMPRESSED.sub("", base))
+    return _read(path, folder, unpacked(base))
+
+
+def unpacked(base: str) -> str:
+    """A file's name without the ending that tells its compression."""
+    return _COMPRESSED.sub("", base)
 
 
 def of_folder(path: str) -> Named:

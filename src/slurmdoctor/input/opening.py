@@ -227,14 +227,12 @@ def opened(job: Given | JobFiles) -> Opened:
     texts: list[Source] = []
     paths: list[APath] = []
     for one in every:
-        if isinstance(one, Source):
-            texts.append(one)
-        elif isinstance(one, io.IOBase):
-            texts.append(_source(LogText(one.read(), str(getattr(one, "name", "<text>")))))
-        elif isinstance(one, LogText):
-            texts.append(_source(one))
+        if isinstance(one, io.IOBase):
+            one = LogText(one.read(), str(getattr(one, "name", "<text>")))
         elif isinstance(one, (bytes, bytearray, memoryview)):
-            texts.append(_source(LogText(bytes(one))))
+            one = LogText(bytes(one))
+        if isinstance(one, (LogText, Source)):
+            texts.append(one if isinstance(one, Source) else _source(one))
         elif isinstance(one, (str, os.PathLike)):
             paths.append(one)
         else:

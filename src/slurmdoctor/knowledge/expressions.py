@@ -68,8 +68,8 @@ def _gcd(*numbers: int) -> int:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "min": lambda *numbers: min(numbers),
-    "max": lambda *numbers: max(numbers),
+    "min": min,
+    "max": max,
     "ceil": math.ceil,
     "floor": math.floor,
     "divisor": _divisor,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache as once
+from functools import cache as once, lru_cache
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -51,8 +51,6 @@ _latest: dict[tuple[APath, ...], Knowledge] = {}
 """What these folders held when they were last loaded."""
 FRESH = 1.0
 """Seconds in which rule files are not looked at again."""
-_current: dict[tuple[tuple[APath, ...], tuple[str, ...]], tuple[float, Knowledge]] = {}
-"""When it was looked at, and what it was."""
 
 
 def load(folders: Sequence[APath], *, cache: bool = True, examples: bool = True) -> Knowledge:
@@ -62,22 +60,18 @@ def load(folders: Sequence[APath], *, cache: bool = True, examples: bool = True)
     `examples`, the lines that prove the rules: they are more than half of what there is to read.
     """
     with _one_at_a_time:
-        return _load(folders, cache, examples)
-
-
-def _load(folders: Sequence[APath], cache: bool, examples: bool) -> Knowledge:
-    key = cache_key(folders) if cache else None
-    found = key and (_loaded.get((key, examples)) or kept(key, examples))
-    if not found:
-        with _around():
-            knowledge = _read(folders)
-        found = knowledge if examples else _without_examples(knowledge)
-        if key and key == cache_key(folders):  # else they were changed meanwhile
-            keep(key, knowledge)
-    if key:
-        found = _loaded.setdefault((key, examples), found)
-        _latest[tuple(folders)] = found
-    return found
+        key = cache_key(folders) if cache else None
+        found = key and (_loaded.get((key, examples)) or kept(key, examples))
+        if not found:
+            with _around():
+                knowledge = _read(folders)
+            found = knowledge if examples else _without_examples(knowledge)
+            if key and key == cache_key(folders):  # else they were changed meanwhile
+                keep(key, knowledge)
+        if key:
+            found = _loaded.setdefault((key, examples), found)
+            _latest[tuple(folders)] = found
+        return found
 
 
 def current(extra: Iterable[APath] = ()) -> Knowledge:
@@ -85,15 +79,12 @@ def current(extra: Iterable[APath] = ()) -> Knowledge:
 
     Who diagnoses one job after the other in one process need not open a hundred files for each.
     """
-    extra = tuple(extra)
-    key = (extra, paths.named_by())
-    seen, found = _current.get(key, (-FRESH, None))
-    now = monotonic()
-    if found is None or now - seen >= FRESH:
-        found = load(paths.folders(extra), examples=False)
-        _current.clear()  # of many folders in turn none comes again
-        _current[key] = now, found
-    return found
+    return _at(monotonic() // FRESH, tuple(extra), paths.named_by())
+
+
+@lru_cache(maxsize=1)  # of many folders in turn none comes again
+def _at(moment: float, extra: tuple[APath, ...], named_by: tuple[str, ...]) -> Knowledge:
+    return load(paths.folders(extra), examples=False)
 
 
 def announce(around: Callable[[], AbstractContextManager[object]]) -> None:

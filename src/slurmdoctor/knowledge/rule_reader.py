@@ -34,7 +34,8 @@ class RuleFile(Struct):
     """The content of one file. Where parts of it are wrong, it holds the rest."""
 
     node: Node
-    cause: str | None = None
+    cause: str = ""
+    """The id of its cause; empty of a file of tables."""
     values: dict[str, Any] = field(default_factory=dict)
     """The values of its outermost keys; of rules and tables each entry with its node."""
     rules: list[tuple[Rule, Node]] = field(default_factory=list)
@@ -84,9 +85,9 @@ def read_file(node: Node, problems: Mistakes) -> RuleFile | None:
     shared = dict(problems.fragments)
     values = record(node, fields, noun, problems)
     problems.fragments = shared  # those of a cause are its own
-    file = RuleFile(node, _word(node, "cause") or None, values, whole=len(problems) == before)
+    file = RuleFile(node, _word(node, "cause"), values, whole=len(problems) == before)
     # where the file extends a cause, its rules without a role get the cause's
-    own = {"cause": file.cause or "", "role": _word(node, "role")}
+    own = {"cause": file.cause, "role": _word(node, "role")}
     file.rules = [(Rule(**own | given), row) for given, row in values.get("rules", ())]
     return file
 
@@ -123,12 +124,12 @@ class LoadedRules:
                 file.mark_as_site()
             names = file.values.get("silence", ())
             self._silenced += [(name, at(file.node, "silence", number)) for number, name in enumerate(names)]
-            if file.cause is None:
+            if not file.cause:
                 self._put_tables(file, here)
             else:  # its fragments are its own
                 self._check_ids(file, path.stem)
                 family = path.parent.name if path.parent != folder and folder.is_dir() else _SITE
-                self._put_cause(file, file.cause, family, site, here)
+                self._put_cause(file, family, site, here)
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -169,8 +170,8 @@ class LoadedRules:
                 if self._first_here(f"{name} {entry.id}", at(node, "id"), here):
                     self._tables[name][entry.id] = entry
 
-    def _put_cause(self, file: RuleFile, name: str, family: str, site: bool, here: dict[str, Place]) -> None:
-        where = at(file.node, "cause")
+    def _put_cause(self, file: RuleFile, family: str, site: bool, here: dict[str, Place]) -> None:
+        name, where = file.cause, at(file.node, "cause")
         ours = self._causes.get(name)
         if site and ours is None and not name.startswith("site/"):
             mend = did_you_mean(name, self._causes, f"write cause: site/{name}")
@@ -207,7 +208,7 @@ class LoadedRules:
 
     def _check_ids(self, file: RuleFile, stem: str) -> None:
         """The file's name is the cause's id, and each rule's id begins with it."""
-        cause = file.cause or ""
+        cause = file.cause
         name = cause.removeprefix("site/")
         if name != stem and CAUSE_ID.fullmatch(cause):
             mend = f"rename the file to {name}.yaml, or write cause: {cause.removesuffix(name)}{stem}"

@@ -388,15 +388,11 @@ def _reports(signals: Sequence[SignalHit]) -> Iterator[MemoryReading]:
 def _reading(rank: int | None, step: int | None, order: int, found: Mapping[str, str | None]) -> MemoryReading:
     """A reading of these groups; a size without a unit has that of the total, or the one that ends its group's name."""
     total_unit = (found.get("total") or "").lstrip("0123456789. ")
-    sizes = {
-        name: gib(value) if value[-1:].isalpha() else gib(f"{value}{total_unit}")
-        for name in ("used", "total", "peak")
-        if (value := found.get(name))
-    }
-    for unit in ("MiB", "GiB"):
-        for name in ("used", "peak"):
-            if value := found.get(f"{name}_{unit.lower()}"):
-                sizes[name] = gib(f"{value} {unit}")
+    sizes: dict[str, float | None] = {}
+    for key, value in found.items():
+        name, _, unit = key.partition("_")
+        if value and name in ("used", "total", "peak"):
+            sizes[name] = gib(value if value[-1].isalpha() else value + (unit[:1].upper() or total_unit))
     share = found.get("share")
     used = sizes.get("used")
     if share and used and "total" not in sizes and float(share) > 0:

@@ -41,13 +41,6 @@ MOST_KINDS = 256
 _BETWEEN = ": "
 
 
-def notes(found: SearchResult) -> tuple[Reason, ...]:
-    """What to tell where kinds were not told apart."""
-    merged = [g for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind]
-    count = sum(group.count for group in merged)
-    return (reason("exceptions-alike", count=count, most=MOST_KINDS),) if count else ()
-
-
 KEEP = 4
 KEEP_LIST = 3000
 """Places kept of lines that come once a node or task, whatever label they carry: so many first and so many last ones."""
@@ -94,7 +87,9 @@ def find_lines(
         deadline=deadline,
         literals=knowledge.once(_literals_of),
     )
-    return replace(found, notes=(*found.notes, *notes(found)))
+    merged = (g.count for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind)
+    alike = reason("exceptions-alike", count=sum(merged), most=MOST_KINDS)
+    return replace(found, notes=(*found.notes, alike)) if alike.values["count"] else found
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:

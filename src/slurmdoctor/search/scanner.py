@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slurmdoctor.input import BLOCK, Block, Source
-from slurmdoctor.model import NEVER, Deadline, Matcher, SearchResult, reason
+from slurmdoctor.model import NEVER, Deadline, Matcher, Reason, SearchResult, reason
 from slurmdoctor.processes import cores
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE, ConfirmLine, CouldMatch, Reader, StripLabels
@@ -96,17 +96,20 @@ def scan(
     total = None if endless else sum(_readable(source) or source.searched for source in sources)
     complete = not cut or searched == total
     late = () if complete else (reason("out-of-time", seconds=deadline.seconds, searched=searched, total=total),)
-    unasked = sum(part.unasked for part in parts.values())
-    alike = (reason("lines-alike", count=unasked),) if unasked else ()
     gaps = [reason("left-out", name=source.name, bytes=source.gap.bytes) for source in sources if source.gap]
     groups = [(part.source, group) for part in parts.values() for group in part.groups.values()]
     return SearchResult(
         groups=group_by_matcher(groups, matchers),
         line_index=tuple(index),
         matchers_for=lambda line: [matchers[number] for number in literals.wanted(line)],
-        notes=(*late, *gaps, *alike),
+        notes=(*late, *gaps, *_alike(parts.values())),
         complete=complete and not gaps,
     )
+
+
+def _alike(parts: Iterable[Part]) -> tuple[Reason, ...]:
+    count = sum(part.unasked for part in parts)
+    return (reason("lines-alike", count=count),) if count else ()
 
 
 def _join(part: Part, parts: dict[int, Part], sources: Sequence[Source]) -> None:

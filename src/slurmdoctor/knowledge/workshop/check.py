@@ -86,7 +86,7 @@ def _prove(file: RuleFile, knowledge: Knowledge, labels: LabelReader, problems: 
         if name not in knowledge.causes:
             mend = did_you_mean(name, knowledge.causes, "`slurmdoctor rules list` names all causes")
             problems.add(at(file.node, "explains", number), f"`explains` names the unknown cause `{name}`", mend)
-    if file.cause is not None and file.whole:
+    if file.cause and file.whole:
         _Names(file, knowledge, problems).check()
         if Path(file.name).resolve().is_relative_to(builtin()):
             _prove_ours(file, problems)
@@ -137,7 +137,7 @@ class _Names:
 
     def __init__(self, file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
         self._file, self._problems = file, problems
-        cause = knowledge.causes.get(file.cause or "")
+        cause = knowledge.causes.get(file.cause)
         # also the rules of a file that could not be put among the causes
         rules = (*(cause.rules if cause else ()), *(rule for rule, _ in file.rules))
         self._values: dict[str, Collection[object]] = {
