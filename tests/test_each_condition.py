@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import LIMIT, raised
+from builders import LIMIT, raised, watchdog
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, NamedCause, Remedy
 from slurmdoctor.report.text_report import render_text
@@ -20,20 +20,12 @@ NO_ID = (
     "[rank{0}]: torch.distributed.DistBackendError: [{0}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
     "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: //worker/attempt_0/0"
 )
-GATHER = (
-    "[rank{0}]:[E ProcessGroupNCCL.cpp:616] [PG ID 3 PG GUID 7(TENSOR_GROUP) Rank {1}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=5, OpType=ALLGATHER, NumelIn=10, NumelOut=50, Timeout(ms)=600000) ran for 600075 milliseconds before timing out."
-)
-DONE = "Training completed\n"
+GROUP = "[PG ID 3 PG GUID 7(TENSOR_GROUP) Rank"
 OTHER_WORDS = [
     "the loader opened shard alpha", "the model moved to bfloat", "the tokenizer has a new word", "a config was written by hydra",
     "the optimizer state was sharded", "evaluation begins with the dev set", "gradients are being reduced",
     "a scheduler was chosen for warmup", "the cache was warmed by readers", "the sampler was seeded again",
 ]  # fmt: skip
-
-UNLABELLED = "[E ProcessGroupNCCL.cpp:475] [Rank {}] " + GATHER[GATHER.index("Watchdog") :].replace(
-    "NumelOut=50", "NumelOut=40"
-)
 STEP_ENDED = "slurmstepd: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T10:00:05 ***"
 AGENT = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 1 (pid: 519) of binary: /usr/bin/python"
 SPAWNED = "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 0 terminated with the following error:"
@@ -49,40 +41,18 @@ def test_what_rank_0_said_before_others_gave_up_is_no_work_that_went_on() -> Non
 
 
 def test_work_proves_nothing_where_the_time_out_has_a_time_no_later_than() -> None:
-    waited = "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, "
-    waited += (
-        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800075 milliseconds before timing out."
-    )
+    waited = watchdog(1, "[rank1]:[E ProcessGroupNCCL.cpp:616] ", 5, minutes=30)
     work = "[rank0]: 2026-11-27 10:00:00,000 INFO Building dataset index"
     found = judged(work, "[rank1]: 2026-11-27 10:30:05,000 INFO still here", waited)
     assert not [why for why in found.reasons if "dataset" in why]
 
 
 def test_ranks_of_a_group_with_uneven_steps_between_them_lack_nobody() -> None:
-    found = judged(*(GATHER.format(rank, at) for at, rank in enumerate((0, 1, 4, 6, 8))))
+    ranks = enumerate((0, 1, 4, 6, 8))
+    said = (watchdog(at, f"[rank{rank}]:[E ProcessGroupNCCL.cpp:616] ", 5, "ALLGATHER", (10, 50)) for at, rank in ranks)
+    found = diagnose("".join(said).replace("[Rank", GROUP))
     assert found.first_failure.rank is None
     assert found.reasons[0].startswith("all 5 ranks entered SeqNum 5")
-
-
-@pytest.mark.parametrize(
-    ("lines", "cause"),
-    [
-        # several processes write without labels: what follows need not be the same one's
-        (["Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/4", "Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/4",
-          "starting", "step 1 loss 2.0", MISMATCH, *OTHER_WORDS, OOM], "tensor-mismatch"),
-        # numbers that stay are no progress
-        (["starting", MISMATCH, *["the state of problem 5"] * 7, OOM], "tensor-mismatch"),
-        # a line between frame and exception is skipped, and what looks like one is none
-        (["step 1 loss 2.0", "Traceback (most recent call last):", '  File "/scratch/demo/train.py", line 10, in <module>', "    main()",
-          "NCCL version 2.21.5+cuda12.4", "Loading: checkpoint shard 3", "ValueError: bad shape 3"], "python-error"),
-        # a vague error is no end by itself
-        (["loading the data", "model built with 3 layers", "Error: could not fetch metrics from server"], None),
-    ],
-)  # fmt: skip
-def test_the_cause_of_an_unlabelled_log(lines: list[str], cause: str | None) -> None:
-    found = judged(*lines)
-    assert found.cause.id == cause
-    assert (found.first_failure.text or "") != "Loading: checkpoint shard 3"
 
 
 def test_a_banner_of_two_processes_above_an_error_is_no_new_start_below_it() -> None:
@@ -124,77 +94,86 @@ def test_what_a_check_names_is_kept_where_the_fix_names_less() -> None:
     assert "nvidia-smi -q -d ECC" in render_text(found, width=100, colour=False)
 
 
-VERDICTS = {
-    "srun ends a step since a task failed: that it had printed more is no survival": (
-        [raised(label="[rank0]: "), *(f"[rank0]: {line}" for line in OTHER_WORDS), STEP_ENDED, f"[rank1]: {MISMATCH}"],
-        ("failed", "python-error", 0),
-    ),
-    "what a logger tells at a log's end may have been dealt with": (
-        ["[2026-11-20 10:00:00] starting", "[2026-11-20 10:00:09] ValueError: bad shape 3"],
-        ("unknown", None, None),
-    ),
-    "a spawned child's number is no local rank where the line has one": (
-        [f"[default2]:{line}" for line in f"{SPAWNED}\n{raised()}".splitlines()],
-        ("failed", "python-error", 2),
-    ),
-    "a group as large as the job is the job": (
-        ["world size: 4", *(UNLABELLED.format(rank) for rank in (0, 1, 3))],
-        ("failed", "collective-timeout", 2),
-    ),
-    "a process prints what it caught and, later, what it died of": (
-        [
-            "[default1]:2026-11-20 10:00:00,000 INFO epoch 0",
-            raised("OSError: [Errno 28] No space left on device", "[default1]:"),
-            "[default1]:2026-11-20 10:05:00,000 INFO epoch 1",
-            raised(OOM, "[default1]:"),
-            AGENT,
-        ],
-        ("failed", "disk-full", 1),
-    ),
-}
-
-
-@pytest.mark.parametrize("why", VERDICTS)
-def test_the_verdict_on_a_log(why: str) -> None:
-    lines, told = VERDICTS[why]
-    found = judged(*lines)
-    assert (found.verdict, found.cause.id, found.first_failure.rank) == told
-
-
 CUT = raised().partition("    f()")[0]
 TALK = "".join(f"{line}\n" for line in OTHER_WORDS)
 TWO = "".join(f"Initializing distributed: GLOBAL_RANK: {n}, MEMBER: {n + 1}/4\n" for n in (0, 1))
-WAITED = "world size: 4\n" + "".join(f"{UNLABELLED.format(rank)}\n" for rank in range(4))
-CAUSES = [
-    # a thread's exception ends no process, nor does one that is ignored, or that is a warning's or a wrapper's own line
-    (f"starting\nException in thread Thread-3 (pin):\n{raised()}", None),
-    (f"starting\nException in thread Thread-3 (pin):\n{CUT}", None),
-    (f"starting\nException ignored in: <function Pool.__del__ at 0x7f>\n{CUT}", None),
-    (f"starting\n{CUT}", "python-error"),
-    (f"WARNING:root:{raised('WARNING:root:KeyError: 1')}", None),
-    ("starting\nUserWarning: no rows\n", None),
-    ("starting\ntorch.multiprocessing.spawn.ProcessRaisedException: a child failed\n", None),
-    # the last word of a log that has one writer, and no logger
-    ("starting\nValueError: bad shape 3\n\n", "python-error"),
-    ("starting\nERROR: ValueError: bad shape 3\n", None),
-    # what one process printed below its error shows that it went on, not what several did, and no blank lines
-    (raised() + TALK + LIMIT, "time-limit"),
-    (TWO + raised() + TALK + LIMIT, "python-error"),
-    ("/var/spool/slurmd/job9/slurm_script: line 3: conda: command not found\n" + "\n" * 12, "command-not-found"),
-]
+SHELL = "/var/spool/slurmd/job9/slurm_script: line 3: conda: command not found\n"
+FULL = raised("OSError: [Errno 28] No space left on device", "[default1]:")
+EPOCH = "[default1]:2026-11-20 10:0{}:00,000 INFO epoch 1\n"
 
 
-@pytest.mark.parametrize(("log", "cause"), CAUSES)
-def test_the_cause_of_a_log(log: str, cause: str | None) -> None:
-    assert diagnose(log).cause.id == cause
+def labelled(label: str, text: str) -> str:
+    return "".join(f"{label}{line}\n" for line in text.splitlines())
+
+
+def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 40), minutes: int = 10) -> str:
+    """What watchdogs print without a label, in a job of `of` ranks."""
+    said = (watchdog(rank, "[E ProcessGroupNCCL.cpp:475] ", seq, "ALLGATHER", numel, minutes) for rank in ranks)
+    return f"world size: {of}\n" + "".join(said)
 
 
 @pytest.mark.parametrize(
-    ("log", "busy"),
-    [(DONE + WAITED, "finished"), (WAITED + DONE, None), (DONE + "step 1/9 loss 3.1 9 ms\n" + WAITED, None)],
+    ("log", "cause", "rank"),
+    [
+        # several processes write without labels: what follows need not be the same one's; numbers that stay are no progress
+        (f"{TWO}starting\nstep 1 loss 2.0\n{MISMATCH}\n{TALK}{OOM}\n", "tensor-mismatch", None),
+        (f"starting\n{MISMATCH}\n" + "the state of problem 5\n" * 7 + OOM, "tensor-mismatch", None),
+        # a line between frame and exception is skipped, and what looks like one is none; a vague error is no end
+        (
+            f"step 1 loss 2.0\n{CUT}    main()\nNCCL version 2.21.5\nLoading: shard 3\nKeyError: 3\n",
+            "python-error",
+            None,
+        ),
+        (f"{TALK}Error: could not fetch metrics from server\n", None, None),
+        # a thread's exception ends no process, nor does one that is ignored, or that is a warning's or a wrapper's own line
+        (f"starting\nException in thread Thread-3 (pin):\n{raised()}", None, None),
+        (f"starting\nException in thread Thread-3 (pin):\n{CUT}", None, None),
+        (f"starting\nException ignored in: <function Pool.__del__ at 0x7f>\n{CUT}", None, None),
+        (f"starting\n{CUT}", "python-error", None),
+        (f"WARNING:root:{raised('WARNING:root:KeyError: 1')}", None, None),
+        ("starting\nUserWarning: no rows\n", None, None),
+        ("starting\ntorch.multiprocessing.spawn.ProcessRaisedException: a child failed\n", None, None),
+        # frames without their head; where a log goes on elsewhere its end cuts no traceback; a head within one is another's
+        (f"starting\n{CUT.partition(':')[2]}KeyError: 'x'\nclosing\n", "python-error", None),
+        (f"starting\n{CUT.partition(':')[2]}[WARNING] KeyError: 'x'\n", None, None),
+        (labelled("[rank1]: ", CUT) + labelled("[rank0]: ", TALK), "python-error", 1),
+        (labelled("[rank1]: ", CUT) + labelled("[rank0]: ", TALK * 20), None, None),
+        (CUT + raised("OSError: [Errno 28] No space left on device"), "disk-full", None),
+        # lines below an exception are of its message, but for a logger's
+        (raised("RuntimeError: step failed") + OOM, "cuda-oom", None),
+        (raised("RuntimeError: step failed") + f"ERROR: {OOM}", "python-error", None),
+        # the last word of a log that has one writer, and no logger
+        ("starting\nValueError: bad shape 3\n\n", "python-error", None),
+        ("starting\nERROR: ValueError: bad shape 3\n", None, None),
+        ("[2026-11-20 10:00:00] starting\n[2026-11-20 10:00:09] ValueError: bad shape 3\n", None, None),
+        # what one process printed below its error shows that it went on, not what several did, and no blank lines;
+        # and not where srun ends a step since a task failed
+        (raised() + TALK + LIMIT, "time-limit", None),
+        (TWO + raised() + TALK + LIMIT, "python-error", None),
+        (SHELL + "\n" * 12, "command-not-found", None),
+        (labelled("[rank0]: ", raised() + TALK) + f"{STEP_ENDED}\n[rank1]: {MISMATCH}\n", "python-error", 0),
+        # the number of a spawned child is no local rank where the line has one; what one process caught, and then died of
+        (labelled("[default2]:", f"{SPAWNED}\n{raised()}"), "python-error", 2),
+        (EPOCH.format(0) + FULL + EPOCH.format(5) + raised(OOM, "[default1]:") + AGENT, "disk-full", 1),
+        # [Rank N] is the job's where nothing shows a group that is smaller, or two processes of one number
+        (waits(0, 1, 3), "collective-timeout", 2),
+        (waits(0, 1, 3).replace("[Rank", "[PG ID 0 PG GUID 0(default_pg) Rank"), "collective-timeout", 2),
+        (waits(0, 1, 3).replace("[Rank", GROUP), "collective-timeout", None),
+        (waits(0, 1, 3, numel=(3, 10)), "collective-timeout", 2),
+        (waits(0, 1, 3, of=8), "collective-timeout", None),
+        (waits(0, 1, 3, 4), "collective-timeout", None),
+        (waits(0, 1, 3) + waits(1), "collective-timeout", 2),
+        (waits(0, 1, 3) + waits(1, seq=5000), "collective-timeout", None),
+        (waits(0, 1, 3) + waits(1, minutes=11), "collective-timeout", None),
+        # a line without a rank right above one with it is of that rank
+        (f"{OOM}\n{waits(0, 1, 3).partition('4')[2][1:]}", "cuda-oom", 0),
+        (f"{OOM}\n{TALK}{waits(0, 1, 3)}", "cuda-oom", None),
+    ],
 )
-def test_a_program_was_done_before_the_wait_and_made_no_more_steps(log: str, busy: str | None) -> None:
-    assert diagnose(log).facts.get("busy") == busy
+def test_the_cause_and_the_first_rank_of_a_log(log: str, cause: str | None, rank: int | None) -> None:
+    found = diagnose(log)
+    assert (found.cause.id, found.first_failure.rank) == (cause, rank)
+    assert (found.first_failure.text or "") != "Loading: shard 3"
 
 
 def test_what_follows_by_a_clock_that_is_behind_came_at_no_time_before() -> None:

@@ -96,10 +96,12 @@ def test_one_saved_file_may_hold_all_that_slurm_says() -> None:
 def test_of_a_job_that_runs_again_sacct_tells_an_earlier_end(now: str) -> None:
     told = record(scontrol(now), STEPS.format(job="NODE_FAIL", exit="0:0", step="CANCELLED", code="0:15"))
     assert told.state == ("NODE_FAIL" if now == "COMPLETED" else now)
+    older = STEPS.format(job="RUNNING", exit="0:0", step="RUNNING", code="0:0")
+    assert record(scontrol(now), older).state == now
 
 
 def test_a_node_of_another_job_is_no_bad_node_of_this_one() -> None:
-    nodes = "".join(f"NodeName=gpu{n:02d} State=DOWN\n" for n in (8, 9))
+    nodes = "".join(f"NodeName=gpu{n:02d} State={state}\n" for n, state in ((7, "IDLE"), (8, "DOWN"), (9, "DOWN")))
     assert record(scontrol(), nodes).bad_nodes.keys() == {"gpu08"}
 
 
@@ -141,7 +143,7 @@ def test_times_and_sizes() -> None:
     times = {"01:30:00": 5400, "90": 5400, "2-00:00:00": 172800, "1-12": 129600, "1:30": 90}
     assert {text: seconds(text) for text in times} == times
     assert [seconds(text) for text in ("UNLIMITED", "x", "")] == [None] * 3
-    sizes = {"800M": 800 << 20, "1.5G": 3 << 29, "12K": 12288, "400": 400 << 20, "?": None}
+    sizes = {"800M": 800 << 20, "1.5G": 3 << 29, "12K": 12288, "400": 400 << 20, "1.5.2G": None, "?": None}
     assert {text: size(text) for text in sizes} == sizes
 
 

@@ -122,6 +122,7 @@ def test_a_table_of_failures_places_its_ranks() -> None:
     assert (known.node_of, known.rank_of_local, known.seen) == ({5: "n1"}, {("n1", 1): 5}, frozenset({5}))
     assert known.rank_of_pid == {("n1", 77): 5, (None, 77): 5}
     assert not known.tasks_are_ranks
+    assert learnt(line("world size: 99999999")).world_size is None, "no job is so large"
 
 
 def test_a_lone_launcher_has_no_more_ranks_than_one_node() -> None:

@@ -29,6 +29,7 @@ WORK: list[tuple[str, str | None]] = [
     (BAR.format("Epoch 3", "29:55") + WAITED, None),
     (BAR.format("Map", "29:55") + STEPS + WAITED, None),
     (COMPLETE + STEPS + WAITED, None),
+    (WAITED + COMPLETE, None),
     (SAVING.format(45) + STAMPED, None),
     ("saving the checkpoint\n" + waited(0, 1), None),
 ]  # fmt: skip
