@@ -10,7 +10,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
+
+from slurmdoctor.knowledge import folders, load
 
 SIZE = 10 * 1024 * 1024
 
@@ -62,35 +65,17 @@ def _pieces(data: bytes) -> list[bytes]:
 
 def _literals() -> bytes:
     """Every rule's literal at the head of a line that goes on for as long as a line is looked at."""
-    from slurmdoctor.knowledge import folders, load
-
-    lines, total = [], 0
-    rules = load(folders([])).rules
     fillers = ("a" * 2000, "0" * 2000, " " * 2000, "a.b:" * 500, "[(" * 1000, "'\"" * 1000, "1, " * 700, "x=1 " * 500)
-    while total < SIZE:
-        for filler in fillers:
-            for rule in rules:
-                for literal in rule.literals:
-                    lines.append(f"{literal}{filler}".encode())
-                    total += len(lines[-1])
-            if total >= SIZE:
-                break
-    return b"\n".join(lines)[:SIZE]
+    rules = load(folders([])).rules
+    lines = (f"{literal}{filler}" for filler in fillers for rule in rules for literal in rule.literals)
+    return _fill("\n".join(lines) + "\n")
 
 
 def _examples() -> bytes:
     """Every rule's example, from a rank of its own each time."""
-    from slurmdoctor.knowledge import folders, load
-
-    lines, total, n = [], 0, 0
-    rules = load(folders([])).rules
-    while total < SIZE:
-        for rule in rules:
-            for line in rule.match:
-                lines.append(f"[rank{n}]: {line}".encode())
-                total += len(lines[-1])
-                n += 1
-    return b"\n".join(lines)[:SIZE]
+    examples = [line for rule in load(folders([])).rules for line in rule.match]
+    lines = (f"[rank{n}]: {line}" for n, line in enumerate(cycle(examples)))
+    return "\n".join(islice(lines, SIZE // 20)).encode()[:SIZE]
 
 
 _MIXED = (

@@ -72,19 +72,11 @@ def test_no_file_is_opened_where_names_decide(case: str) -> None:
     assert by_id(split_jobs(BY_NAME[case]["files"].split(), never)) == BY_NAME[case]["jobs"]
 
 
-def test_no_files_are_no_jobs() -> None:
-    assert split_jobs([], blind) == ()
-
-
 def test_a_path_without_a_number_names_no_job() -> None:
     """So that a diagnosis of one log need not ask."""
     for path in ("logs/train.out", "torchelastic_a/none_abcdefgh/attempt/x.log", "hs_err_pid.log", "worker.log.gz"):
         assert split_jobs([path], together=True) == (JobFiles(files=(path,)),)
-
-
-def test_ten_thousand_files_are_told_apart_without_a_look() -> None:
-    found = split_jobs([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)
-    assert len(found) == 10_000
+    assert split_jobs([], blind) == ()
 
 
 # ── what lines and times tell ────────────────────────────────────────────────────────────────
@@ -98,8 +90,6 @@ def written(folder: Path, files: Mapping[str, str]) -> list[str]:
 
 
 LIMIT = "slurmstepd: error: *** JOB {} ON node07 CANCELLED AT 2026-11-20T12:01:03 DUE TO TIME LIMIT ***\n"
-
-
 STEP = "slurmstepd-n4: error: *** STEP 4049.0 ON n4 CANCELLED AT 2026-11-23T18:00:36 ***\n"
 APPENDED = LIMIT.format(4711) + LIMIT.format(4712)
 LINES: dict[str, tuple[dict[str, str], dict[str | None, int]]] = {
@@ -157,19 +147,9 @@ def test_one_of_an_arrays_tasks_tells_that_it_has_another_id(tmp_path: Path, nam
 
 
 def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_path: Path) -> None:
-    names = [
-        "a.log",
-        "gone.log.1",
-        "job.log.10.gz",
-        "job.log.2",
-        "job.log.1",
-        "job.log",
-        "k.out.2026-11-19",
-        "k.out-20261120",
-        "k.out",
-    ]
-    others = ["model.py.1", "notes.1"]
-    written(tmp_path, dict.fromkeys(names + others, "step 3\n"))
+    names = ["a.log", "gone.log.1", "job.log.10.gz", "job.log.2", "job.log.1", "job.log"]
+    names += ["k.out.2026-11-19", "k.out-20261120", "k.out"]
+    written(tmp_path, dict.fromkeys([*names, "model.py.1", "notes.1"], "step 3\n"))
     assert [Path(path).name for path in files_of(str(tmp_path))] == names
 
 
@@ -186,13 +166,10 @@ REPORTS = {
 
 @pytest.mark.parametrize("case", REPORTS)
 def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None:
-    logs = {
-        "slurm-4711.out": "step 3\n",
-        "tests.log": "✓ no failure found\n✗ 2 of 9 tests\n",
-        "run.txt": "$ slurmdoctor diagnose\n" + REPORTS[case],
-    }
-    reports = {"slurmdoctor-4711.txt": REPORTS[case], "why.log": REPORTS[case], "why.html": "<html>", "why.json": "{}"}
-    reports["slurmdoctor-4711.out"] = REPORTS[case]
+    logs = {"slurm-4711.out": "step 3\n", "tests.log": "✓ no failure found\n✗ 2 of 9 tests\n"}
+    logs["run.txt"] = "$ slurmdoctor diagnose\n" + REPORTS[case]
+    reports = dict.fromkeys(("slurmdoctor-4711.txt", "slurmdoctor-4711.out", "why.log"), REPORTS[case])
+    reports |= {"why.html": "<html>", "why.json": "{}"}
     written(tmp_path, logs | reports)
     os.mkfifo(tmp_path / "live.log")  # is not waited for
     assert [Path(path).name for path in files_of(str(tmp_path))] == sorted(logs)
@@ -237,7 +214,8 @@ def test_only_a_survey_takes_a_folder_apart(tmp_path: Path) -> None:
     assert [len(job.files) for job in pipeline.jobs_of([tmp_path], survey=True)] == [1, 1, 1]
 
 
-def test_ten_thousand_files_take_no_seconds() -> None:
+def test_ten_thousand_files_take_no_seconds_and_no_look() -> None:
+    assert len(split_jobs([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)) == 10_000
     paths = [f"logs/user{n % 97}/run{n // 97}/{kind}" for n in range(5_000) for kind in ("log.out", "log.err")]
     began = time.process_time()
     assert len(taken(paths)) == 5_000

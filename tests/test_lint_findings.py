@@ -57,10 +57,6 @@ LAST_TESTS = {
 ASKS = (" --gpus-per-node=4", " --gres=gpu:h100:4", " --gpus=8", " --gpus-per-task=1", " --tres-per-task=gres/gpu:1")
 NO_GPU = BASH + "#SBATCH --nodes=2 --ntasks-per-node=4{}\nexport NEMO_HOME=/lustre/nemo\nsrun{} python a.py\n"
 TORCHRUN = BASH + "#SBATCH --nodes=1 --ntasks-per-node=1\nsrun torchrun --standalone --nproc_per_node=8 train.py\n"
-GLOO = (
-    HEAD
-    + "IB=$(ip -br addr | awk '/^ib/ {{print $1}}')\nexport NCCL_SOCKET_IFNAME=$IB GLOO_SOCKET_IFNAME={}\nsrun python a.py\n"
-)
 SH = (HEAD + "srun python train.py | tee log\n").replace("/bin/bash", "/bin/sh")
 FUNCTION = 'train() {\n  srun python train.py --tp 6 "$@"\n}\ntrain --lr 1\n'
 FEW = HEAD.replace("--ntasks-per-node=8 ", "")
@@ -178,7 +174,10 @@ FOUND: dict[str, list[tuple[str, str]]] = {
         (f"{PER_NODE}#SBATCH hetjob\n#SBATCH --nodes=4\nsrun python a.py : python b.py --tp 64\n", "sizes-not-checked"),
     ],
     "Gloo uses NCCL's interface": [
-        (GLOO.format("$IB"), ""),
+        (
+            f"{HEAD}IB=$(ip -br addr | awk '/^ib/ {{print $1}}')\nexport NCCL_SOCKET_IFNAME=$IB GLOO_SOCKET_IFNAME=$IB\n{RUN}",
+            "",
+        ),
     ],
     "scripts of other kinds are left in peace": [
         (script, "")
@@ -423,19 +422,13 @@ def test_what_is_no_batch_script_is_not_called_fine(name: str, text: str, says: 
     assert (found.check, found.level) == ("not-checked", "note")
 
 
-@pytest.mark.parametrize(
-    ("given", "trap", "proposed"),
-    [
-        ("B:TERM@20", "", "TERM@300"),
-        ("B:TERM@120", "", "TERM@120"),
-        ("B:USR1@20", "", "USR1@300"),
-        ("B:USR1@20", "trap 'kill -USR1 $PID' USR1\n", "B:USR1@300"),
-        ("TERM@20", "", "TERM@300"),
-    ],
-)
-def test_one_signal_is_proposed_for_one_line(given: str, trap: str, proposed: str) -> None:
-    found = findings(f"{BASH}#SBATCH -n 1 --signal={given}\n{trap}srun python a.py\n")
-    assert {signal for m in found for signal in re.findall(r"--signal=(\S+?@\d+)", m.fix)} == {proposed}
+def test_one_signal_is_proposed_for_one_line() -> None:
+    traps = "trap 'kill -USR1 $PID' USR1\n"
+    proposed = {("B:TERM@20", ""): "TERM@300", ("B:TERM@120", ""): "TERM@120", ("B:USR1@20", ""): "USR1@300"}
+    proposed |= {("B:USR1@20", traps): "B:USR1@300", ("TERM@20", ""): "TERM@300"}
+    for (given, trap), signal in proposed.items():
+        found = findings(f"{BASH}#SBATCH -n 1 --signal={given}\n{trap}srun python a.py\n")
+        assert {one for m in found for one in re.findall(r"--signal=(\S+?@\d+)", m.fix)} == {signal}
 
 
 def test_diagnose_says_of_the_line_what_lint_says() -> None:
