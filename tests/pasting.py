@@ -36,13 +36,17 @@ def _is_open(text: str) -> bool:
     return '"' in bare or "'" in bare
 
 
-def _main(lines: Lines) -> int:
-    """The statement that trains."""
-    return next(at for at in reversed(range(len(lines))) if re.search(r"\b(?:srun|torchrun|python)\b", lines[at]))
-
-
 def _insert(lines: Lines, at: int, text: str) -> Lines:
     return [*lines[:at], text, *lines[at:]]
+
+
+def _above(lines: Lines, at: int, text: str) -> Lines:
+    return _insert(lines, _statement(lines, at)[0], text)
+
+
+def _after(lines: Lines, at: int, text: str) -> Lines:
+    last = _statement(lines, at)[1] - 1
+    return [*lines[:last], f"{lines[last]} {text}", *lines[last + 1 :]]
 
 
 def _above_step(lines: Lines, text: str) -> Lines:
@@ -51,7 +55,8 @@ def _above_step(lines: Lines, text: str) -> Lines:
     for at, line in enumerate(lines):
         if name and re.match(rf"\s*(?:export )?{name[1]}=", line):
             return [*lines[:at], text, *lines[at + 1 :]]
-    return _insert(lines, _statement(lines, _main(lines))[0], text)
+    trains = max(at for at, line in enumerate(lines) if re.search(r"\b(?:srun|torchrun|python)\b", line))
+    return _above(lines, trains, text)
 
 
 def _directive(lines: Lines, text: str) -> Lines:
@@ -97,8 +102,8 @@ WAYS: dict[str, Way] = {
     r"(?:If .*, )?[Ss]et `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
     r"(?:Add|Set|Put|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
     r"Add `(#SBATCH [^`]+)`": lambda s, at, a: _directive(s, a),
-    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(
-        _without(s, int(n) - 1), at, a
+    rf"Put {_Q} above it, and delete the `wait` in line (\d+)": lambda s, at, a, n: _above(
+        [*s[: int(n) - 1], *s[int(n) :]], at, a
     ),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
@@ -106,16 +111,3 @@ WAYS: dict[str, Way] = {
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),
 }
 """How each kind of fix is applied to the lines of a script: (lines, index of the finding's line, what stands in backquotes)."""
-
-
-def _without(lines: Lines, at: int) -> Lines:
-    return [*lines[:at], *lines[at + 1 :]]
-
-
-def _above(lines: Lines, at: int, text: str) -> Lines:
-    return _insert(lines, _statement(lines, at)[0], text)
-
-
-def _after(lines: Lines, at: int, text: str) -> Lines:
-    last = _statement(lines, at)[1] - 1
-    return [*lines[:last], f"{lines[last]} {text}", *lines[last + 1 :]]

@@ -85,18 +85,6 @@ def test_a_script_that_ends_with_a_signals_number_was_not_signalled(code: int) -
         assert (found.exit.code, found.exit.signal) == (code, None)
 
 
-STEP = "iteration 10/ 100 | elapsed time per iteration (ms): 100.0 | lm loss: 2.0\n"
-OOM = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
-
-
-@pytest.mark.parametrize(("log", "cause"), [("", "preempted"), (STEP, "preempted"), (STEP + OOM, "cuda-oom")])
-def test_a_run_that_was_requeued_has_ended(log: str, cause: str) -> None:
-    """REQUEUED is how sacct ends a run, and no job that waits, with its log as without."""
-    saved = "JobID|State|ExitCode|Start|End|Elapsed\n42|REQUEUED|0:0|2026-11-20T10:00:00|2026-11-20T11:00:00|01:00:00\n"
-    found = diagnose(log, record=jobinfo.read([("sacct", saved)]))
-    assert (found.verdict, found.cause.id) == ("failed", cause)
-
-
 @pytest.mark.parametrize("name", ["SIGTER", "SIGEMT", "SIG_DFL", "SIGUNUSED"])
 def test_a_signals_name_that_is_unknown_here_is_an_ending_all_the_same(name: str) -> None:
     found = diagnose(f"x\nprocess 1 terminated with signal {name}\n")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from slurmdoctor import diagnose
-from slurmdoctor.report.result import Diagnosis
+import builders
+from slurmdoctor import Diagnosis, diagnose
 
 TASK = "srun: error: gpu09: task 3: Out Of Memory"
-LIMIT = "slurmstepd: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-11-20T12:41:09 DUE TO TIME LIMIT ***"
+LIMIT = builders.LIMIT.rstrip()
 NODE = "srun: error: Node failure on gpu09"
 AGENT = "failed (exitcode: 1) local_rank: 3 (pid: 77) of binary: /usr/bin/python"
 TABLE = [
@@ -16,11 +16,11 @@ TABLE = [
     "  exitcode  : -9 (pid: 42)",
 ]
 STEPS = "".join(f"[rank{rank}]: step {step}/30 loss 2.1\n" for step in range(30) for rank in range(4))
-RAISED = '[rank2]: Traceback (most recent call last):\n[rank2]:   File "/x/train.py", line 9, in <module>\n[rank2]: KeyError: 5\n'
+RAISED = builders.raised("KeyError: 5", "[rank2]: ")
 
 
 def verdict(shown: str) -> Diagnosis:
-    return diagnose(f"{shown}\n{STEPS}{RAISED}srun: error: gpu07: task 2: Exited with exit code 1\n")
+    return diagnose(f"{shown}\n{STEPS}{RAISED}{builders.FAILED}")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_only_shown_is_no_launchers_line(around: str, line: str) -> None
 
 def test_no_launcher_speaks_through_a_rank() -> None:
     shown = "\n".join(f"[rank1]: {line}" for line in (*TABLE, TASK, LIMIT))
-    assert verdict(shown).to_dict()["cause"]["id"] == "python-error"
+    assert verdict(shown).cause.id == "python-error"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_no_launcher_speaks_through_a_rank() -> None:
 def test_a_launchers_own_line_is_believed_behind_labels_and_what_others_left_open(
     above: str, line: str, cause: str
 ) -> None:
-    assert diagnose(f"{STEPS}{above}{line}\n").to_dict()["cause"]["id"] == cause
+    assert diagnose(f"{STEPS}{above}{line}\n").cause.id == cause
 
 
 @pytest.mark.parametrize("label", ["0: ", "gpu09: ", "[gpu09] "])

@@ -23,6 +23,7 @@ srun: error: gpu07: tasks 0-2,4-7: Terminated
 LOST = """[rank1]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2300, remote process exited or there was a network error
 [rank5]: RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.7]:31701
 """
+LIMIT = "slurmstepd: error: *** JOB 42 ON gpu07 CANCELLED AT {} DUE TO TIME LIMIT ***\n"
 LOGS = {
     "nothing": "",
     "steps": STEADY,
@@ -38,8 +39,7 @@ LOGS = {
     "peers lost": HUNG + LOST,
     "out of GPU memory": HUNG + "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
     "cancelled": HUNG + "slurmstepd: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 ***\n",
-    "time limit": HUNG
-    + "slurmstepd: error: *** JOB 42 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 DUE TO TIME LIMIT ***\n",
+    "time limit": HUNG + LIMIT.format("2026-11-20T11:00:00"),
 }
 BASE = JobRecord(
     "42", uid=4001, nodes=("gpu07", "gpu08"), num_nodes=2, num_tasks=16, tasks_per_node=8, time_limit=3600, elapsed=3600,
@@ -105,8 +105,6 @@ TAKEN = (
     + "[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
 )
 SIZES = HUNG + "0: AssertionError: world size (16) is not divisible by total_model_size (3)\n"
-
-
 SHOWN = ("verdict", "first", "exit", "then", "because", "fixes", "retry")
 
 
@@ -124,13 +122,9 @@ def test_verdicts_beside_a_record(name: str, snapshot: SnapshotAssertion) -> Non
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_verdicts_beside_a_script(name: str, snapshot: SnapshotAssertion) -> None:
-    logs = {**LOGS, "port taken": TAKEN, "sizes": SIZES}
-    chosen = ("nothing", "raised", "finished", "USR1", "port taken", "sizes")
-    records = {
-        "no record": None,
-        "COMPLETED": RECORDS["COMPLETED"],
-        "FAILED by the warning": RECORDS["FAILED by the warning"],
-    }
-    assert {
-        f"{log}, {record}": brief(logs[log], records[record], SCRIPTS[name]) for log in chosen for record in records
-    } == snapshot
+    logs = {log: LOGS[log] for log in ("nothing", "raised", "finished", "USR1")} | {"port taken": TAKEN, "sizes": SIZES}
+    found = {}
+    for log, text in logs.items():
+        for record in ("no record", "COMPLETED", "FAILED by the warning"):
+            found[f"{log}, {record}"] = brief(text, RECORDS.get(record), SCRIPTS[name])
+    assert found == snapshot

@@ -7,7 +7,7 @@ from slurmdoctor import diagnose
 
 HEADER = "Traceback (most recent call last):\n"
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
-STDLIB = "/usr/lib/python3.11"
+PIPES = "/usr/lib/python3.11/multiprocessing"
 
 
 def first_error(*log: str) -> str | None:
@@ -45,8 +45,8 @@ def task(inner: str, kind: str = "KeyError") -> str:
 
 def orphan(error: str, code: str = "self = reduction.pickle.load(from_parent)") -> str:
     """A child that was being started when its parent went away."""
-    begin = frame(f"{STDLIB}/multiprocessing/spawn.py", "spawn_main", "exitcode = _main(fd, parent_sentinel)")
-    return raised(error, begin, frame(f"{STDLIB}/multiprocessing/spawn.py", "_main", code))
+    begin = frame(f"{PIPES}/spawn.py", "spawn_main", "exitcode = _main(fd, parent_sentinel)")
+    return raised(error, begin, frame(f"{PIPES}/spawn.py", "_main", code))
 
 
 NO_IMAGE = "PIL.UnidentifiedImageError: cannot identify image file '/data/x.jpg'"
@@ -92,18 +92,16 @@ def test_a_pool_s_remote_traceback_is_the_cause(pool: str) -> None:
     assert "/scratch/demo/w.py" in diagnose(held + outer).first_failure.traceback[0]
 
 
+SEMAPHORE = frame(f"{PIPES}/synchronize.py", "__setstate__", "SemLock._rebuild(*s)")
 ORPHANS = {
     "truncated": orphan("_pickle.UnpicklingError: pickle data was truncated"),
     "empty": orphan("EOFError: Ran out of input"),
     "semaphore": orphan(
-        "FileNotFoundError: [Errno 2] No such file or directory",
-        "self = load()\n"
-        + frame(f"{STDLIB}/multiprocessing/synchronize.py", "__setstate__", "SemLock._rebuild(*s)").rstrip(),
+        "FileNotFoundError: [Errno 2] No such file or directory", f"self = load()\n{SEMAPHORE.rstrip()}"
     ),
-    "pipe": raised("EOFError", frame(f"{STDLIB}/multiprocessing/connection.py", "_recv", "raise EOFError")),
+    "pipe": raised("EOFError", frame(f"{PIPES}/connection.py", "_recv", "raise EOFError")),
     "queue": raised(
-        "BrokenPipeError: [Errno 32] Broken pipe",
-        frame(f"{STDLIB}/multiprocessing/connection.py", "_send", "n = write(fd, b)"),
+        "BrokenPipeError: [Errno 32] Broken pipe", frame(f"{PIPES}/connection.py", "_send", "write(fd, b)")
     ),
 }
 
