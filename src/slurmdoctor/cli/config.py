@@ -60,9 +60,7 @@ def places() -> dict[str, str]:
 def defaults(name: str, command: click.Command) -> dict[str, Any]:
     """click's default_map of a command: its options' values by click's names."""
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        inner = {one: command.get_command(context, one) for one in command.list_commands(context)}
-        return {one: defaults("", found) for one, found in inner.items() if found is not None}
+        return {one: defaults("", found) for one, found in command.commands.items()}
     options = options_of(command)
     return {str(options[key].name): setting.value for key, setting in settings(name, command).items()}
 

@@ -164,7 +164,10 @@ def reads(paths: Sequence[str], wanted: str | None, job_id: str | None, beside: 
         paths, apart = (own[0].files if own else paths), ()
     if not apart:
         jobs = _jobs_of(paths, job_id, beside)
-        return [Read(job.logs if job else list(paths) or ["-"], _label(job), job) for job in jobs]
+        return [
+            Read(job.logs if job else list(paths) or ["-"], job.record.label if job and job.record else "-", job)
+            for job in jobs
+        ]
     if len(apart) > 1:
         for name in ("script", "exit_status"):
             if beside[name] is not None:
@@ -222,10 +225,6 @@ def _job_ids(words: Sequence[str]) -> tuple[str, ...]:
             f"name jobs or logs; --job {ids[0]} reads these logs with Slurm's record of that job",
         )
     return tuple(dict.fromkeys(ids))
-
-
-def _label(job: Job | None) -> str:
-    return job.record.label if job is not None and job.record is not None else "-"
 
 
 def _beside(one: JobFiles, beside: dict[str, Any], count: int) -> Job | None:

@@ -37,10 +37,15 @@ _TO_BEGIN = 0.5
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
     """`{"report": ..., "markdown": ...}`, or `{"error": ...}` with one line that says why not."""
-    how = {"rules": question.get("rules", ()), "redact": question.get("redact", "default")}
+    how = {
+        "rules": question.get("rules", ()),
+        "redact": question.get("redact", "default"),
+        "time_limit": question.get("time_limit"),
+        "rank_timelines": False,
+    }
     allowed = [Path(folder) for folder in question.get("allowed", ())]
     try:
-        found = _found(question, allowed, {**how, "time_limit": question.get("time_limit")})
+        found = _found(question, allowed, how)
         answered = {"report": found[0].to_dict(), "markdown": found[0].to_markdown()}
         if len(found) > 1:  # a list of the jobs, and as the report that of the first that failed
             first = next((one for one in found if one.failed), found[0])
@@ -64,7 +69,7 @@ def _found(question: dict[str, Any], allowed: Sequence[Path], how: dict[str, Any
     if "text" in question:
         if len(question["text"]) > MOST_TEXT:
             raise UserError(TOO_LONG)
-        return [diagnose([Text.source(question["text"], "paste")], exit_status=status, rank_timelines=False, **how)]
+        return [diagnose([Text.source(question["text"], "paste")], exit_status=status, **how)]
     if "path" not in question:
         return [_of_job(question["job_id"], allowed, how)]
     files, outside = files_at(question["path"], allowed)
@@ -72,7 +77,7 @@ def _found(question: dict[str, Any], allowed: Sequence[Path], how: dict[str, Any
     jobs = picked(jobs, wanted) if wanted else jobs
     if len(jobs) == 1:
         log: JobFiles | list[str] = jobs[0] if wanted else files
-        return [_noted(diagnose(log, exit_status=status, rank_timelines=False, **how), outside)]
+        return [_noted(diagnose(log, exit_status=status, **how), outside)]
     if status is not None:
         raise UserError(f"an exit status is of one job, and these files are of {len(jobs):,}", "name one with of_job")
     deadline = Deadline.after(how["time_limit"])
@@ -81,7 +86,7 @@ def _found(question: dict[str, Any], allowed: Sequence[Path], how: dict[str, Any
         if found and deadline.passed(_TO_BEGIN):
             break
         try:
-            found.append(diagnose(one, rank_timelines=False, **how))
+            found.append(diagnose(one, **how))
         except UnreadError as error:
             found.append(not_read(one, error, how["redact"]))
     return found[::-1]
@@ -95,7 +100,7 @@ def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagno
     if outside and job.record is not None:  # how they were found would name them
         job.record = replace(job.record, found=None)
     logs = logs or [Text.source("", "no log")]
-    found = diagnose(logs, record=job.record, script=job.script, rank_timelines=False, **how)
+    found = diagnose(logs, record=job.record, script=job.script, **how)
     return _noted(found, outside)
 
 

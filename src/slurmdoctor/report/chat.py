@@ -247,7 +247,7 @@ def _message(text: str, elements: list[Element]) -> Element:
 
 
 def _bullets(items: list[Element]) -> list[Element]:
-    return [{"type": "rich_text_list", "style": "bullet", "elements": items}] if items else []
+    return [{"type": "rich_text_list", "style": "bullet", "elements": items}]
 
 
 def _section(*elements: Element) -> Element:

@@ -157,13 +157,11 @@ def _exact(name: str, known: Knowledge) -> Cause | None:
 
 def _plain_words(name: str) -> str:
     """A name in small words, without what tells nothing."""
-    by_signal = _OF_SLURM.fullmatch(name)
-    if by_signal:
+    if by_signal := _OF_SLURM.fullmatch(name):
         return f"signal {by_signal[1]}"
     words = re.sub(r"[\W_]+", " ", name.lower()).strip()
     words = re.sub(r"\btimed? out\b", "timeout", words)
-    exit_code = _EXIT.fullmatch(words)
-    if exit_code:
+    if exit_code := _EXIT.fullmatch(words):
         return exit_code[1]
     return " ".join(word for word in words.split() if word not in _FILLERS) or words
 
@@ -176,9 +174,10 @@ def _meant(name: str, words: str, causes: Collection[Cause]) -> Iterator[list[Ca
     if len(name) >= _SHORTEST:
         part = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
         shown = {
-            cause.id: [one.lower() for rule in cause.rules for one in (*rule.literals, *rule.match)] for cause in causes
+            cause.id: "\n".join(one for rule in cause.rules for one in (*rule.literals, *rule.match))
+            for cause in causes
         }
-        yield [cause for cause in causes if any(map(part.search, shown[cause.id]))]
+        yield [cause for cause in causes if part.search(shown[cause.id].lower())]
     admitted = [rule for cause in causes for rule in cause.rules if any(literal in name for literal in rule.literals)]
     printed = {rule.cause for rule in admitted if captures(rule.regex, name, rule.of_site) is not None}
     yield [cause for cause in causes if cause.id in printed]

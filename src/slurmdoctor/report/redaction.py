@@ -432,7 +432,7 @@ def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:
             continue
         found += _mapped(view, _in_view(view.text, kinds))
         if any(kind.command or kind.names for kind in kinds) and (words := command_view(view)) is not None:
-            found += _mapped(words, _in_command(words.text, kinds))
+            found += _mapped(words, _in_view(words.text, kinds, of_command=True))
     return _apart(_around_marks(found, text), among) if found else []
 
 
@@ -451,20 +451,15 @@ def _mapped(view: View, found: Iterator[Span]) -> Iterator[Span]:
     return ((view.starts[start], view.ends[end - 1], kind) for start, end, kind in found if end > start)
 
 
-def _in_view(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
-    shaped = [span for kind in kinds if kind.regex for span in _shaped(text, kind)]
+def _in_view(text: str, kinds: Sequence[SecretKind], *, of_command: bool = False) -> Iterator[Span]:
+    """The secrets of a view; of a command's words those alone that its arguments may be."""
+    shapes = [kind for kind in kinds if kind.regex and (kind.command or not of_command)]
+    shaped = [span for kind in shapes for span in _shaped(text, kind)]
     yield from shaped
-    yield from assigned(text, kinds)
-    if len(text) >= _CUT_AT and (last := _LAST_WORD.search(text, max(0, len(text) - 200))):
+    yield from assigned(text, kinds, flags_only=of_command)
+    if not of_command and len(text) >= _CUT_AT and (last := _LAST_WORD.search(text, max(0, len(text) - 200))):
         whole = any(end > last.start() for _, end, _ in shaped)
         yield from () if whole else _cut_off(last, kinds)
-
-
-def _in_command(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
-    for kind in kinds:
-        if kind.command:
-            yield from _shaped(text, kind)
-    yield from assigned(text, kinds, flags_only=True)
 
 
 def _shaped(text: str, kind: SecretKind) -> Iterator[Span]:

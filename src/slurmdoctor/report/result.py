@@ -95,9 +95,7 @@ def render(found: model.Diagnosis, form: str) -> str:
 
         return render_markdown(found)
     if form == "github":
-        from slurmdoctor.report.lint_report import annotation, commands
-
-        return commands([annotation(found)])
+        return render_jobs([found], form)
     if form == "html":
         from slurmdoctor.report.html_report import render_html
 

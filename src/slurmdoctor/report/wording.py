@@ -174,7 +174,7 @@ def retry(diagnosis: Diagnosis) -> str:
 def reasons(diagnosis: Diagnosis) -> list[str]:
     """Why the verdict is what it is, each reason once; that there is no other error says nothing to who sees none."""
     told = diagnosis.reasons if diagnosis.reasons != (ONLY_ERROR,) else ()
-    told = told or tuple(filter(None, (diagnosis.first_failure.how,)))
+    told = told or (diagnosis.first_failure.how or "",)
     return list(dict.fromkeys(filter(None, (one_line(reason).rstrip(".") for reason in told))))
 
 
@@ -188,13 +188,8 @@ def as_many(clauses: Sequence[str], fits: Callable[[str], bool]) -> str:
 def read(diagnosis: Diagnosis) -> str:
     """What was read: `3 files, 1,890 lines (2.1 MB), 64 ranks`."""
     seen = diagnosis.coverage
-    parts = [
-        plural(seen.files, "file"),
-        f"{plural(seen.lines, 'line')} ({size(seen.bytes)})",
-    ]
-    if seen.ranks_seen:
-        parts.append(plural(seen.ranks_seen, "rank"))
-    return ", ".join(parts)
+    ranks = f", {plural(seen.ranks_seen, 'rank')}" if seen.ranks_seen else ""
+    return f"{plural(seen.files, 'file')}, {plural(seen.lines, 'line')} ({size(seen.bytes)}){ranks}"
 
 
 def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
