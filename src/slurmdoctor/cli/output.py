@@ -210,7 +210,7 @@ def format_option(of: str, forms: Sequence[str]) -> Callable[[Callable[..., None
 def _form(context: click.Context, option: click.Parameter, form: str) -> str:
     """The format that the user named, else the one that the file's ending names, else the usual one."""
     output, named = context.params.get("output"), context.get_parameter_source("form")
-    if output is None or named in (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT):
+    if output is None or named is click.core.ParameterSource.COMMANDLINE:
         return form
     assert isinstance(option.type, click.Choice)
     known = {ending: one for one, endings in _FORMS.items() if one in option.type.choices for ending in endings}

@@ -128,7 +128,7 @@ def test(folder: Path, extra: tuple[str, ...]) -> None:
     labelled = list(cases(folder))
     if not labelled:
         raise UserError(f"no truth.yaml below {folder}", "put one beside each log; docs/rules.md shows it")
-    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra, rank_timelines=False))
+    trial = run(labelled, lambda logs: diagnose(logs, rules=extra, rank_timelines=False))
     say("\n".join(_trial_lines(trial, folder)))
     if not all(one.right for one in trial):
         raise click.exceptions.Exit(1)

@@ -46,15 +46,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     allowed = [Path(folder) for folder in question.get("allowed", ())]
     try:
         found = _found(question, allowed, how)
-        answered = {"report": found[0].to_dict(), "markdown": found[0].to_markdown()}
-        if len(found) > 1:  # a list of the jobs, and as the report that of the first that failed
-            first = next((one for one in found if one.failed), found[0])
-            jobs = [
-                {"job": one.to_dict()["job"], "verdict": one.verdict, "cause": one.cause.id, "headline": one.headline}
-                for one in found
-            ]
-            answered = {"report": {**first.to_dict(), "jobs": jobs}, "markdown": render_jobs(found, "markdown")}
-        return answered
+        if len(found) == 1:
+            return {"report": found[0].to_dict(), "markdown": found[0].to_markdown()}
+        # a list of the jobs, and as the report that of the first that failed
+        first = next((one for one in found if one.failed), found[0])
+        jobs = [
+            {"job": one.to_dict()["job"], "verdict": one.verdict, "cause": one.cause.id, "headline": one.headline}
+            for one in found
+        ]
+        return {"report": {**first.to_dict(), "jobs": jobs}, "markdown": render_jobs(found, "markdown")}
     except UserError as error:
         return {"error": redact(str(error), how["redact"])}
     except (MemoryError, RecursionError) as error:

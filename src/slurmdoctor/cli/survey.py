@@ -429,14 +429,15 @@ def diff(
     if len(folders) != (1 if at else 2):
         wanted = "name one DIR with --at" if at else "name two, or one with --at DATE"
         raise UserError(f"diff compares two datasets, and {len(folders)} are named", wanted)
-    names, choices = (str(folders[0]), str(folders[-1])), (choice, choice)
+    both = names = (str(folders[0]), str(folders[-1]))
+    choices = (choice, choice)
     if at is not None:
         day = f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
         names = (f"jobs that ended before {day}", f"jobs that ended from {day} on")
         if (choice.since and choice.since >= at) or (choice.until and choice.until <= at):
             raise UserError("--at is not between --since and --until", "leave one of them out")
         choices = replace(choice, until=at), replace(choice, since=at)
-    found = ask_both((str(folders[0]), str(folders[-1])), names, current(extra), choices)
+    found = ask_both(both, names, current(extra), choices)
     for folder in dict.fromkeys(folders):
         _say_lacks(folder, unfinished(str(folder)))
     _put(form, found, output)

@@ -78,9 +78,8 @@ def _fixes(diagnosis: Diagnosis, count: int, scale: float) -> list[tuple[str, st
     short = [fix for fix in diagnosis.fixes[:count] if 0 < len(one_line(fix.do)) <= most]
     parts = []
     for number, fix in enumerate(short, 1):
-        why = one_line(fix.why or "")
-        parts.append((f"Fix {number}" if len(short) > 1 else "Fix", one_line(fix.do)))
-        parts.append(("", why if len(why) <= most / 2 else ""))
+        why, label = one_line(fix.why or ""), f"Fix {number}" if len(short) > 1 else "Fix"
+        parts += [(label, one_line(fix.do)), ("", why if len(why) <= most / 2 else "")]
     return parts
 
 

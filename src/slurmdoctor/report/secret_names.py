@@ -245,14 +245,11 @@ def _is_key(said: str, named: Named, plain: bool) -> bool:
     if plain and named.name.isupper() and "_" in named.name and named.kind.value != "dense":
         return True
     if is_random(said) or (named.kind.value == "mixed" and not said.isalnum() and _PAIRED.fullmatch(said)):
-        return named.kind.value != "dense" or _is_dense(said)
+        mixed = said != said.lower() and said != said.upper()
+        return named.kind.value != "dense" or (len(said) >= 16 and has_digit(said) and mixed)
     if named.kind.value != "mixed" or not plain or not said.isalnum():
         return False
     return len(said) >= 10 or (has_digit(said) and not said.isdigit())
-
-
-def _is_dense(said: str) -> bool:
-    return len(said) >= 16 and has_digit(said) and said != said.lower() and said != said.upper()
 
 
 def is_none(said: str, kind: SecretKind) -> bool:

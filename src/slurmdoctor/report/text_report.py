@@ -83,7 +83,7 @@ def _blocks(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         _said("retry", wording.retry(diagnosis).split("; "), width, 6),
         _said("why", why, width, 7, len(_wrapped(why[0], width)) if why else 0),  # the first one is never cut
         Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
-        _said("also", _rivals(diagnosis), width, 8),
+        _said("also", [f"{one.id} ({one.confidence}): {one.why}" for one in diagnosis.others[:3]], width, 8),
         *_asks(diagnosis, width),
         _said("note", wording.notes(diagnosis), width, 9, 0),
     ]
@@ -206,10 +206,6 @@ def _then(diagnosis: Diagnosis, width: int) -> list[Line]:
             rows[-1] = cut(rows[-1], room - len(more)) + more
             break
     return [[("", part)] for row in rows if row for part in ([row] if cells(row) <= room else wrap_words(row, room))]
-
-
-def _rivals(diagnosis: Diagnosis) -> list[str]:
-    return [f"{o.id} ({o.confidence})" + (f": {o.why}" if o.why else "") for o in diagnosis.others[:3]]
 
 
 def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
