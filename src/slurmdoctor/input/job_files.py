@@ -57,7 +57,7 @@ def split_jobs(
     top = _common(files) if len(groups) > 1 else None
     jobs = [_job(group, order, top, doubtful) for group in groups]
     labels = Counter(job.label for job in jobs)
-    own = [job if labels[job.label] == 1 else replace(job, name=job.files[0]) for job in jobs]
+    own = [job if job.id or labels[job.label] == 1 else replace(job, name=job.files[0]) for job in jobs]
     return tuple(sorted(own, key=by_id))
 
 

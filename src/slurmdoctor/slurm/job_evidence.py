@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,7 +46,7 @@ class Job(Struct):
 def warned(record: JobRecord, script: Script | None) -> JobRecord:
     """The record, with the signal for which the script asks before its time limit."""
     asked = signal_request(script.directives) if script is not None else None
-    if asked is None or asked.seconds is None:
+    if asked is None:
         return record
     return replace(record, warned_by=f"SIG{asked.signal}", warned_before=asked.seconds)
 
@@ -121,8 +120,7 @@ def described(
     record: JobRecord, script: Script | None, files: list[str], before: str = "", copies: bool = False
 ) -> Job:
     """The job with its logs: those that it wrote, or copies. `before` is a footer's note of how they stood when it began."""
-    with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
-        record = warned(record, script)
+    record = warned(record, script)
     begins = own_text.begins(filter(os.path.isfile, files), own_text.noted(before), record, copies)
     return Job(files or [Text.source("", name="no log")], record, script, begins)
 

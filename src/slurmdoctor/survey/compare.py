@@ -179,10 +179,9 @@ def _blocks(sides: tuple[Any, Any]) -> tuple[str, str]:
 def changes(connection: Any) -> dict[str, list[Change]]:
     """The changes of `all`, each `cause` and each `size`, of the tables `rates` and `others`: judged, with the correction for their table."""
     tables: dict[str, list[Change]] = {"all": [], "cause": [], "size": []}
-    for kind, clustering, what, *found in connection.execute(_CHANGES).fetchall():
-        before, before_of, after, after_of, *more = found
+    for kind, clustering, what, before, before_of, after, after_of, *costs in connection.execute(_CHANGES).fetchall():
         chance = rates_differ(before, before_of, after, after_of, clustering)
-        tables[kind].append(Change(what, before, before_of, after, after_of, chance, "chance", *more))
+        tables[kind].append(Change(what, before, before_of, after, after_of, chance, "chance", *costs))
     return {kind: _judged(table) for kind, table in tables.items()}
 
 

@@ -371,24 +371,17 @@ def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) 
     if mark.schema_version > SCHEMA_VERSION:
         raise UserError(f"{folder} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out")
     if mark.pseudonyms != pseudonyms:
-        raise _other_names(folder, mark.pseudonyms, pseudonyms)
+        there = "pseudonyms of another key" if pseudonyms else "pseudonyms"
+        mend = "go on as the user who made it" if pseudonyms else "add --anonymize"
+        if mark.pseudonyms is None:
+            there, mend = "names", "leave --anonymize out"
+        raise UserError(f"--out {folder} holds rows with {there}", f"{mend}, or name another folder")
     others = {one.name.rpartition("-")[2] for one in folder.glob("shard-*-of-*")}
     if others and (shard is None or others != {str(shard[1])}):
         there, wanted = ", ".join(sorted(others)), "--shard K/" + "/".join(sorted(others))
         raise UserError(f"--out {folder} holds shards of {there}", f"go on with {wanted}, or name another folder")
     if shard is not None and (folder / "jobs").exists():
         raise UserError(f"--out {folder} holds a survey without shards", "leave --shard out, or name another folder")
-
-
-def _other_names(folder: Path, there: str | None, wanted: str | None) -> UserError:
-    if there is None:
-        return UserError(f"--out {folder} holds rows with names", "name another folder for rows with pseudonyms")
-    if wanted is None:
-        return UserError(f"--out {folder} holds rows with pseudonyms", "add --anonymize, or name another folder")
-    return UserError(
-        f"the pseudonyms in --out {folder} were made with another key",
-        "go on as the user who made it, or name another folder",
-    )
 
 
 def _alone(lock: IO[bytes], folder: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.input import UnreadError, did_you_mean, expand, named, open_regular
+from slurmdoctor.input import UnreadError, did_you_mean, expand
 from slurmdoctor.model import Frozen, JobFiles, JobRecord, LogNotFoundError, UserError
 from slurmdoctor.pipeline import split
 from slurmdoctor.slurm import (
@@ -35,6 +35,7 @@ from slurmdoctor.slurm import (
     fields,
     is_named_after,
     logs_of,
+    read_text,
     saved,
     warned,
     worst,
@@ -173,11 +174,6 @@ def _called(job: JobFiles) -> str | None:
     """The job's name where a file's name or its folder tells it; a log's own name with its ending is none."""
     if job.name not in {end for path in job.files for end in (path, path.rpartition("/")[2])}:
         return job.name
-    bare = (job.id or "").partition("_")[0]
-    numbers = [one for file in map(named, job.files) for one in (file.id, *file.numbers) if one is not None]
-    told = {one.name for one in numbers if one.digits == bare} - {None}
-    if len(told) == 1:
-        return told.pop()
     return job.files[0].rpartition("/")[0].rpartition("/")[2] or None if job.known_by == "folder" else None
 
 
@@ -355,8 +351,7 @@ class _Finder:
             return Item(key, label, job.name, record=bare, read=False)
         script, path = script_of(job)
         if path is not None:
-            with suppress(Exception):  # what cannot be read must not cost the row
-                job = warned(job, script)
+            job = warned(job, script)
         logs: tuple[Log, ...] = ()
         owner = -1
         try:
@@ -433,7 +428,7 @@ def script_of(job: JobRecord) -> tuple[Script | None, str | None]:
     try:
         status = os.stat(path)  # noqa: PTH116
         script = _parsed(path, status.st_ino, status.st_size, status.st_mtime_ns)
-    except (OSError, ValueError, UnreadError):
+    except (OSError, ValueError, UserError):
         return None, None
     if script is None:
         return None, None
@@ -453,11 +448,9 @@ def _script_in(line: str) -> str | None:
 def _parsed(path: str, inode: int, size: int, mtime_ns: int) -> Script | None:
     if not 0 < size <= _LARGEST:
         return None
-    with os.fdopen(open_regular(path), "rb") as file:
-        data = file.read(_LARGEST)
-    if not data.startswith(b"#!"):
+    text = read_text(path, whole=False)
+    if not text.startswith("#!"):
         return None
-    text = data.decode("utf-8", "replace")
     name = Path(path).name
     if _OUTPUT_OF_A_STEP.search(text):
         script = parse_beside(text, name)

@@ -107,12 +107,9 @@ class Anonymizer:
             evidence_file=row.evidence_file and own.file(row.evidence_file),
             notes=tuple(note or "" for note in plain[len(texts) :]),
             **dict(zip(texts, plain, strict=False)),
-            **{column: self._maybe(kind, getattr(row, column)) for column, kind in NAMES.items()},
+            **{column: (name := getattr(row, column)) and self.name(kind, name) for column, kind in NAMES.items()},
             **{column: tuple(self.name(kind, one) for one in getattr(row, column)) for column, kind in LISTS.items()},
         )
-
-    def _maybe(self, kind: str, name: str | None) -> str | None:
-        return self.name(kind, name) if name else name
 
     def _digest(self, kind: str, name: str, size: int = _SIZE) -> str:
         said = f"{kind}\0{name}".encode("utf-8", "surrogatepass")

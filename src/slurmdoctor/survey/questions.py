@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -379,10 +380,13 @@ def _unknown(connection: Any) -> Unknown:
 
 def _filters(choice: Choice) -> tuple[tuple[str, str], ...]:
     """The options that a report was restricted by."""
-    named = [("since", choice.since), ("until", choice.until)]
-    dates = [(name, f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")) for name, moment in named if moment]
-    lists = [("user", choice.users), ("partition", choice.partitions), ("cluster", choice.clusters)]
-    return (*dates, *((name, ", ".join(wanted)) for name, wanted in lists if wanted))
+    found = []
+    for name, wanted in asdict(choice).items():
+        if wanted:
+            dated = isinstance(wanted, datetime)
+            text = f"{wanted:%Y-%m-%d %H:%M}".removesuffix(" 00:00") if dated else ", ".join(wanted)
+            found.append((name.removesuffix("s"), text))
+    return tuple(found)
 
 
 # ── nodes on which more jobs fail than chance explains ──

@@ -41,12 +41,11 @@ def _tail(count: int, mean: float, log_chance: Callable[[int], float]) -> float:
     return min(1.0, total) if step > 0 else max(0.0, 1 - total)
 
 
-def poisson_interval(count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The means between which the one lies that so many events came of: exact."""
-    each = (1 - confidence) / 2
+def poisson_interval(count: int) -> tuple[float, float]:
+    """The means between which the one lies that so many events came of: its exact 95 % interval."""
     high = count + 10.0 + 10 * count**0.5
-    low = _where(lambda mean: poisson_tail(count, mean) > each, high) if count else 0.0
-    return low, _where(lambda mean: 1 - poisson_tail(count + 1, mean) < each, high)
+    low = _where(lambda mean: poisson_tail(count, mean) > ALPHA / 2, high) if count else 0.0
+    return low, _where(lambda mean: 1 - poisson_tail(count + 1, mean) < ALPHA / 2, high)
 
 
 def _where(holds: Callable[[float], bool], high: float) -> float:

@@ -63,8 +63,7 @@ def show(report: Report, seen: Look) -> str:
     if report.chips:
         console.print("; ".join(report.chips), style="dim")
     for section in report.sections:
-        parts = section.parts
-        if parts:
+        if parts := section.parts:
             caption = f"  {parts[0].caption}" if isinstance(parts[0], Table) else ""
             console.print()
             console.print(Text.assemble((section.title.upper(), "bold cyan"), (caption, "dim")))

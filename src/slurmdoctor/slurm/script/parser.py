@@ -28,7 +28,7 @@ class SignalRequest(NamedTuple):
 
     signal: str
     """`USR1`, also where it is asked for by its number."""
-    seconds: int | None
+    seconds: int
     """How long before the time limit."""
     batch_shell: bool
     """Whether the batch shell gets it, not the steps."""
@@ -184,10 +184,10 @@ def gpus(directives: Sequence[Directive]) -> tuple[int | None, int | None]:
 def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
     """The signal that the script asks for before its time limit."""
     given = last_of(directives, "signal")
-    parts = given and re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
+    parts = given and re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d{1,9}))?", given.value or "")
     if not given or not parts:
         return None
-    return SignalRequest(plain_signal(parts[2]), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
+    return SignalRequest(plain_signal(parts[2]), int(parts[3] or 60), "B" in (parts[1] or ""), given.line)
 
 
 def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:

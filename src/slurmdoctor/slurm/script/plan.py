@@ -252,7 +252,7 @@ def _signal(facts: Facts, script: Script) -> None:
     facts.add("signal_handled", handled)
     # what lint and diagnose propose: without a trap, B: keeps the signal from the tasks
     facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell and handled else asked.signal)
-    facts.add("signal_wide", asked.seconds if (asked.seconds or 0) >= 60 else 300)
+    facts.add("signal_wide", asked.seconds if asked.seconds >= 60 else 300)
 
 
 def _environment(facts: Facts, script: Script) -> None:
