@@ -73,11 +73,8 @@ def test_a_generic_error_joins_what_comes_after_a_wait() -> None:
 
 
 def test_an_event_may_belong_to_an_incident_before_the_last_one() -> None:
-    killed, seen = event("killed", 1, 10.0, 100), event("host-oom", 1, 10.0, 200, role="confirmation")
-    assert parted(killed, seen, event("peer-lost", 1, 10.0, 300)) == [
-        ("host-oom", ["host-oom"]),
-        ("peer-lost", ["killed", "peer-lost"]),
-    ]
+    found = parted(after("killed", 100), after("host-oom", 200, role="confirmation"), after("peer-lost", 300))
+    assert found == [("host-oom", ["host-oom"]), ("peer-lost", ["killed", "peer-lost"])]
 
 
 @pytest.mark.parametrize(
@@ -88,21 +85,14 @@ def test_an_event_may_belong_to_an_incident_before_the_last_one() -> None:
         (("sigterm", "python-error"), "python-error"),
         (("sigterm", "killed"), "sigterm"),
         (("collective-timeout", "python-error"), "collective-timeout"),
-        (("nccl-connect", "cuda-oom"), "cuda-oom"),
+        (("nccl-transport", "cuda-oom"), "cuda-oom"),
         (("peer-lost", "cuda-oom"), "cuda-oom"),
         (("python-error", "peer-lost"), "peer-lost"),
     ],
 )
 def test_the_most_telling_event_names_an_incident(events: tuple[str, ...], named: str) -> None:
-    known = {
-        "nccl-connect": ("nccl-transport", "either"),
-        "sigterm": ("sigterm", "cascade"),
-        "killed": ("killed", "cascade"),
-    }
-    made = []
-    for order, cause in enumerate(events):
-        cause, role = known.get(cause, (cause, None))
-        made.append(event(cause, 1, 10.0, 100 * order, role=role))
+    roles = {"killed": "cascade"}
+    made = [after(cause, 100 * n, role=roles.get(cause)) for n, cause in enumerate(events)]
     assert [cause for cause, _ in parted(*made)] == [named]
 
 
