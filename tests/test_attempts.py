@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from builders import event, finish, line, observed, report, step as made_step, timeline
 from slurmdoctor.model import (
+    CollectiveStatus,
     Event,
     ExitReport,
     JobRecord,
@@ -166,13 +167,16 @@ def test_few_stamps_or_two_kinds_do_not_order() -> None:
 
 def test_the_timeline_holds_the_last_attempt_and_the_earlier_ones_apart() -> None:
     marks = (mark("attempt", 1000), mark("survived", 120), mark("finished", 50), mark("finished", 60))
-    early = [at(1.0, 100, survived=True), at(2.0, 500, survived=True)]
+    early = [at(1.0, 100, survived=True), at(1.0, 110), at(2.0, 500, survived=True)]
+    waits = tuple(CollectiveStatus(1, "0", 1, 2.0, at, 7, "ALLREDUCE") for at in (300, 5500))
     reports = (report(1, 1, at=600), report(1, 1, at=6000))
     steps = (step(40), step(45))
-    found = order(seen(*early, at(3.0, 5000), reports=reports, marks=marks, steps=steps))
+    both = replace(seen(*early, at(3.0, 5000), reports=reports, marks=marks, steps=steps), collectives=waits)
+    found = order(both)
     assert ([e.order for e in found.events], found.reports, found.attempts) == ([5000], reports[1:], 2)
+    assert found.collectives == waits[1:]
     (before,) = found.earlier
-    assert [(e.order, e.survived) for e in before.events] == [(100, True), (500, False)]
+    assert [(e.order, e.survived) for e in before.events] == [(100, True), (110, False), (500, False)]
     assert before.reports == reports[:1]
     assert found.finished == marks[3]
     assert (found.last_progress, found.progress, found.notes) == (steps[1], steps, ())

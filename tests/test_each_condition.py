@@ -6,6 +6,7 @@ import pytest
 
 from builders import LIMIT, raised, watchdog
 from slurmdoctor import diagnose
+from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Diagnosis, NamedCause, Remedy
 from slurmdoctor.report.text_report import render_text
 from slurmdoctor.search.tally import LineGroup, Tally
@@ -18,8 +19,9 @@ MISMATCH = (
 LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.32]:51559."
 NO_ID = (
     "[rank{0}]: torch.distributed.DistBackendError: [{0}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
-    "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: //worker/attempt_0/0"
+    "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: //worker/attempt_0/0\n"
 )
+STAMPED = NO_ID.format(1).replace("]: ", "]: [2026-11-20 10:00:05] ", 1)
 GROUP = "[PG ID 3 PG GUID 7(TENSOR_GROUP) Rank"
 OTHER_WORDS = [
     "the loader opened shard alpha", "the model moved to bfloat", "the tokenizer has a new word", "a config was written by hydra",
@@ -35,9 +37,23 @@ def judged(*lines: str) -> Diagnosis:
     return diagnose("".join(f"{line}\n" for line in lines))
 
 
-def test_what_rank_0_said_before_others_gave_up_is_no_work_that_went_on() -> None:
-    found = judged(NO_ID.format(1), "[rank0]: reading the corpus of the third part", NO_ID.format(2), NO_ID.format(3))
-    assert not [why for why in found.reasons if "at work" in why]
+READS = "[rank0]: {}reading the corpus of the third part\n"
+
+
+@pytest.mark.parametrize(
+    ("logs", "at_work"),
+    [
+        ([NO_ID.format(1) + NO_ID.format(2) + READS.format("")], True),
+        ([NO_ID.format(1) + READS.format("") + NO_ID.format(2)], False),
+        ([NO_ID.format(1) + NO_ID.format(2), READS.format("")], False),
+        ([NO_ID.format(1) + READS.format("[2026-11-20 10:00:00] ")], True),
+        ([STAMPED + READS.format("[2026-11-20 10:00:05] ")], True),
+        ([STAMPED + READS.format("[2026-11-20 10:00:04] ")], False),
+    ],
+)
+def test_only_what_rank_0_prints_after_the_others_gave_up_is_work_that_went_on(logs: list[str], at_work: bool) -> None:
+    found = diagnose([Text.source(log, f"{at}.log") for at, log in enumerate(logs)])
+    assert any("at work" in why for why in found.reasons) is at_work
 
 
 def test_work_proves_nothing_where_the_time_out_has_a_time_no_later_than() -> None:
@@ -165,6 +181,7 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (waits(0, 1, 3) + waits(1), "collective-timeout", 2),
         (waits(0, 1, 3) + waits(1, seq=5000), "collective-timeout", None),
         (waits(0, 1, 3) + waits(1, minutes=11), "collective-timeout", None),
+        (labelled("[rank99999999]: ", raised()), "python-error", None),
         # a line without a rank right above one with it is of that rank
         (f"{OOM}\n{waits(0, 1, 3).partition('4')[2][1:]}", "cuda-oom", 0),
         (f"{OOM}\n{TALK}{waits(0, 1, 3)}", "cuda-oom", None),
