@@ -152,7 +152,7 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "waiting_of_unknown": (lambda n: waits(*range(1, int(n) + 1)).ranks, 2, 3),
     "waiting_of_a_node": (lambda n: waits(*range(1, int(n) + 1)).confidence, 6, 7),
     "works_queued": (lambda n: waits(0, 1, world=8, queued=7 + int(n)).how.values["queued"] > 0, 15, 16),
-    "one_group": (lambda n: _far_apart({0: 1, 1: 1 + int(n)}), 4096, 4097),
+    "one_group": (lambda n: _far_apart({r: CollectiveStatus(r, seq=1 + r * int(n)) for r in (0, 1)}), 4096, 4097),
     "unheard": (joined, 4, 3),
     "still_there": (still_there, 60.0, 60.1),
     "step_told": (lambda n: ended_tasks([report(1, *range(8 - int(n), 8), tasks=tuple(range(8 - int(n), 8)))]), 6, 5),

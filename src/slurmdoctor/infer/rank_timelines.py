@@ -63,17 +63,13 @@ def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledg
     scene = _Scene(finding, case, times)
     if scene.start >= scene.end:
         return RankTimelines()
-    groups: list[list[int | None]] = []
-    grain = 0
-    for grain in _GRAINS:
-        groups = scene.groups(grain)
-        if len(groups) <= _MOST_TIMELINES:
-            break
+    grain = next((grain for grain in _GRAINS if len(scene.groups(grain)) <= _MOST_TIMELINES), 0)
+    groups = scene.groups(grain)
     return RankTimelines(
         tuple(scene.rank_timeline(ranks) for ranks in groups[:_MOST_TIMELINES]),
         scene.start,
         scene.end,
-        began=min(0.0, scene.begin - scene.start),
+        began=scene.begin - scene.start,
         dated=gmtime(scene.start).tm_year != ASSUMED_YEAR,
         by_order=grain == 0,
         left_out=tuple(sorted(rank for ranks in groups[_MOST_TIMELINES:] for rank in ranks if rank is not None)),
@@ -149,7 +145,6 @@ class _Scene:
         """When the first line came."""
         self._standing: dict[int | None, str] = {rank: one.standing for one in finding.standings for rank in one.ranks}
         self._node_of: dict[int | None, str | None] = {finding.origin.rank: finding.origin.node}
-        self._node_of |= {rank: report.node for report in case.reports for rank in report.ranks if report.node}
         self._node_of.update(case.rank_map.node_of.items())
         self._ended: float | None = None
         """When Slurm ended the job."""
@@ -169,7 +164,7 @@ class _Scene:
         self.end = _later(self.begin, self._ended, *ends)
         step, ended = self._last_step, self._ended
         idle = ended - step if ended is not None and step is not None else 0.0
-        self._stalled = idle > self._quiet or (step is not None and finding.cause == HANG)
+        self._stalled = idle > self._quiet or finding.cause == HANG
         self.begin = _earlier(self.begin, failed, self._waited)
         self.start = self.begin
         if failed is not None:
@@ -198,7 +193,7 @@ class _Scene:
                 pause = max(pause, at - seen.last)
             seen.step = seen.last = _later(at, seen.last)
             text = f"step {step.step}" if step.steps is None else f"step {step.step}/{step.steps}"
-            seen.marks.append(Mark(at, "step", None, text, None, None, rank))
+            seen.marks.append(Mark(at, "step", text=text, rank=rank))
         self._quiet = _SILENT * pause or inf
         """Seconds without a line after which something is called silent."""
         for mark in case.observed.signals:
@@ -251,7 +246,7 @@ class _Scene:
         seen = self._seen(rank)
         if own:
             seen.error = _earlier(at, seen.error)
-        one = Mark(at, kind, event.cause, "", None, None, rank)
+        one = Mark(at, kind, event.cause, rank=rank)
         if rank is None or rank not in event.others:  # else the line is another rank's, which printed the same
             seen.last = _later(at, seen.last)
             one = replace(one, place=event.hit.place, text=_quoted(event.hit.raw))
@@ -265,8 +260,8 @@ class _Scene:
                 seen = self._seen(rank)
                 if seen.ending is None:
                     seen.ending, seen.exit = report.exit, _later(at, seen.last)  # a table shows whole seconds
-                    text = _quoted(report.line.raw)
-                    seen.marks.append(Mark(seen.exit, "exit", None, text, None, None, rank, report.line.place))
+                    text, place = _quoted(report.line.raw), report.line.place
+                    seen.marks.append(Mark(seen.exit, "exit", text=text, rank=rank, place=place))
 
     # ── what is shown of it ──
 
@@ -319,7 +314,7 @@ class _Scene:
         state = {"suspect": "silent", "first": "failed"}.get(standing or "")
         if rank is None or root is None or any(mark.kind == "first" for mark in told):
             return told
-        one = Mark(0.0, "first", self.finding.cause, "", None, None, rank)
+        one = Mark(0.0, "first", self.finding.cause, rank=rank)
         if standing == "first":
             one = replace(one, place=root.main.hit.place, text=_quoted(root.main.hit.raw))
         return [*told, *[replace(one, at=at) for at, now in self._turns(rank) if now == state][:1]]

@@ -8,7 +8,7 @@ The largest rank that was seen is never taken for the last one.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -180,11 +180,10 @@ def suspect(
     # of a log that may be a part nobody is called silent
     spoke = {w.rank for w in works} | {r for one in waits for r in one.ranks} | set(heard)
     silent = tuple(r for r in members.ranks if r not in spoke) if _enough(wait, members) else ()
-    lowest: dict[int, int] = {}
-    """Rank -> the lowest number that it timed out in."""
-    for work in wait.works:
-        if work.seq is not None:
-            lowest[work.rank] = min(work.seq, lowest.get(work.rank, work.seq))
+    lowest: dict[int, CollectiveStatus] = {}
+    """Rank -> of the works that it timed out in, that of the lowest number."""
+    for work in sorted((w for w in wait.works if w.seq is not None), key=lambda w: -(w.seq or 0)):
+        lowest[work.rank] = work
     found = _elsewhere(wait, status, lowest)
     if found is None and not _far_apart(lowest) and (absent := _missing(waits, groups)) is not None:
         where, missing = absent
@@ -226,12 +225,19 @@ def _wait(
     return _Wait(group, found, seq, op, here, tuple(sorted(set(here) | waiting - elsewhere)))
 
 
-def _far_apart(lowest: Mapping[int, int]) -> bool:
+def _numbers(works: Mapping[int, CollectiveStatus]) -> dict[int, int]:
+    """Rank -> the number of its work."""
+    return {rank: work.seq for rank, work in works.items() if work.seq is not None}
+
+
+def _far_apart(lowest: Mapping[int, CollectiveStatus]) -> bool:
     """Whether two numbers, with none between them, cannot be one group's: the names of the groups were not printed."""
-    return any(b - a > LIMITS.one_group for a, b in pairwise(sorted(set(lowest.values()))))
+    return any(b - a > LIMITS.one_group for a, b in pairwise(sorted(set(_numbers(lowest).values()))))
 
 
-def _elsewhere(wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[int, int]) -> Suspicion | None:
+def _elsewhere(
+    wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[int, CollectiveStatus]
+) -> Suspicion | None:
     """Few ranks that wait in another collective, or had not come so far as the others."""
     if odd := odd_ones({rank: (work.op, work.size) for rank, work in wait.here.items()}):
         return _mismatch(odd[0], wait)
@@ -262,41 +268,40 @@ def _kind(status: CollectiveStatus) -> tuple[str | None, int | None]:
 
 
 def _behind_others(
-    waits: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus], lowest: Mapping[int, int]
+    waits: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus], lowest: Mapping[int, CollectiveStatus]
 ) -> tuple[int, ...]:
     """Ranks that time out in an earlier collective than the others, or had enqueued no more than they had completed."""
     ranks = {w.rank for w in waits}
     idle = sorted({w.rank for w in status if w.enqueued == w.completed and (w.rank in ranks or w.group)})
     if idle and len(idle) * LIMITS.minority <= len(ranks):
         return tuple(idle)
-    return _at_the_end(lowest, min(lowest.values(), default=0))
+    return _at_the_end(lowest, min)
 
 
-def _at_the_end(lowest: Mapping[int, int], number: int) -> tuple[int, ...]:
-    """The ranks with this number, where others have another and these are few."""
-    found = tuple(sorted(r for r, seq in lowest.items() if seq == number))
-    return found if len(found) * LIMITS.minority <= len(lowest) else ()
+def _at_the_end(works: Mapping[int, CollectiveStatus], end: Callable[..., int]) -> tuple[int, ...]:
+    """The ranks with the lowest, or the highest, number, where others have another and these are few."""
+    numbers = _numbers(works)
+    found = tuple(sorted(rank for rank, number in numbers.items() if number == end(numbers.values())))
+    return found if len(found) * LIMITS.minority <= len(numbers) else ()
 
 
-def _behind(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Suspicion:
+def _behind(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, CollectiveStatus]) -> Suspicion:
     waiting = _others(wait, ranks)
-    own = {(w.seq, w.op) for w in wait.works if w.rank in ranks and w.seq == lowest.get(w.rank, -1) != wait.seq}
+    own = {(work.seq, work.op) for rank, work in lowest.items() if rank in ranks and work.seq != wait.seq}
     kinds = tuple(sorted(own, key=str))
     how = reason("behind", ranks=ranks, waiting=len(waiting), seq=wait.seq, op=wait.op, own=kinds)
     return Suspicion("behind", ranks, waiting, how, "medium")
 
 
-def _ahead_of_others(wait: _Wait, lowest: Mapping[int, int]) -> tuple[int, ...]:
+def _ahead_of_others(wait: _Wait, lowest: Mapping[int, CollectiveStatus]) -> tuple[int, ...]:
     """Ranks that wait in a later collective, and in one of another kind: what the others wait in they never called."""
-    ahead = _at_the_end(lowest, max(lowest.values(), default=0))
+    ahead = _at_the_end(lowest, max)
     kinds = {_kind(w) for w in wait.here.values()}
-    own = [_kind(w) for w in wait.works if w.rank in ahead and w.seq == lowest[w.rank]]
-    return ahead if not kinds.intersection(own) else ()
+    return ahead if kinds.isdisjoint(_kind(lowest[rank]) for rank in ahead) else ()
 
 
-def _ahead(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Suspicion:
-    own = next(w for w in wait.works if w.rank == ranks[0] and w.seq == lowest[w.rank])
-    others = _others(wait, ranks)
+def _ahead(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, CollectiveStatus]) -> Suspicion:
+    own, others = lowest[ranks[0]], _others(wait, ranks)
     how = reason("ahead", ranks=ranks, seq=own.seq, op=own.op, others=others, usual_seq=wait.seq, usual_op=wait.op)
     return Suspicion("mismatch", ranks, others, how, "medium")
 
@@ -337,14 +342,14 @@ def _nobody(
     wait: _Wait,
     members: Members,
     works: Sequence[CollectiveStatus],
-    lowest: Mapping[int, int],
+    lowest: Mapping[int, CollectiveStatus],
     silent: tuple[int, ...],
     at_fault: bool,
 ) -> Suspicion:
     """Why nobody can be named: all came, or too little is known of the others."""
     seq, op = wait.seq, wait.op
     if len({w.seq for w in wait.works} - {None}) > 1 or len({_kind(w) for w in wait.here.values()}) > 1:
-        numbers = tuple(sorted({(w.seq, w.op, w.rank) for w in wait.works if lowest.get(w.rank) == w.seq}, key=str))
+        numbers = tuple(sorted({(work.seq, work.op, rank) for rank, work in lowest.items()}, key=str))
         how = reason("numbers-differ", waits=numbers, far=_far_apart(lowest))
         return Suspicion("unclear", (), tuple(sorted({w.rank for w in wait.works})), how, "low")
     if members.complete and not set(members.ranks) - set(wait.ranks):
@@ -363,12 +368,9 @@ def _nobody(
 def how_far(works: Sequence[CollectiveStatus]) -> Reason | None:
     """The few ranks that had entered fewer collectives than the others when the log ended, where each tells what it enters."""
     last = {w.rank: w for w in sorted(works, key=lambda w: w.order) if w.entered is not None and w.seq is not None}
-    numbers = {rank: work.seq for rank, work in last.items() if work.seq is not None}
-    behind = _at_the_end(numbers, min(numbers.values(), default=0))
+    behind = _at_the_end(last, min)
     if not behind:
         return None
-    others = tuple(sorted(set(numbers) - set(behind)))
-    first = last[behind[0]]
-    return reason(
-        "entered-fewer", ranks=behind, seq=first.seq, op=first.entered, others=others, usual=max(numbers.values())
-    )
+    others = tuple(sorted(set(last) - set(behind)))
+    first, usual = last[behind[0]], max(_numbers(last).values())
+    return reason("entered-fewer", ranks=behind, seq=first.seq, op=first.entered, others=others, usual=usual)

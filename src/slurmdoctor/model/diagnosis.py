@@ -247,11 +247,11 @@ class Mark(Frozen):
 
     at: float
     kind: MarkKind
-    cause: str | None
-    text: str
-    file: str | None
+    cause: str | None = None
+    text: str = ""
+    file: str | None = None
     """None where no line shows it: a rank that never came to what others waited in."""
-    line: int | None
+    line: int | None = None
     rank: int | None = None
     """Whose it is, of the ranks that went alike."""
     place: tuple[int, int] | None = None
