@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from slurmdoctor.knowledge import builtin
-from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.paths import names
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, render
@@ -26,7 +26,7 @@ TRAITS: tuple[Trait, ...] = get_args(Trait)
 LOADED = read((builtin(),))
 KNOWN = LOADED.knowledge
 LABELS = LabelReader(KNOWN.formats)
-FILES = [shown(file) for file in files(builtin())]
+FILES = [shown(file) for file in names(builtin())]
 CAUSES = list(KNOWN.causes.values())
 
 
@@ -97,7 +97,7 @@ def test_a_state_and_an_ending_belong_to_one_cause(key: str) -> None:
 
 def test_each_fragment_is_used() -> None:
     defined = {entry.id for file in LOADED.files for entry, _ in file.tables().get("fragments", ())}
-    text = "\n".join(file.read_text() for file in files(builtin()))
+    text = "\n".join(Path(file).read_text() for file in names(builtin()))
     assert defined
     assert not [name for name in defined if f"{{{name}}}" not in text]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cases import one_line, run
 from slurmdoctor.knowledge import problems, rule_reader as read
-from slurmdoctor.knowledge.paths import LARGEST, doubts, files, folders
+from slurmdoctor.knowledge.paths import LARGEST, doubts, folders, names
 from slurmdoctor.model import UserError
 
 
@@ -75,7 +75,7 @@ def test_the_root_of_a_file_system_is_no_folder_of_rules(tmp_path: Path, monkeyp
     for number in range(12):
         (tmp_path / f"{number}.txt").write_text("")
     with pytest.raises(UserError, match="holds more than 10 files"):
-        files(tmp_path)
+        names(tmp_path)
 
 
 def test_an_option_that_names_nothing_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from rule_files import cause_file, put
 from slurmdoctor.knowledge import builtin
-from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.paths import names
 from slurmdoctor.knowledge.problems import Problem, shown
 from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, check_paths, render
@@ -52,7 +52,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def problems_of(ours: Path, *paths: Path) -> list[Problem]:
     loaded = read((ours, *paths))
-    return check(loaded, {shown(file) for path in paths for file in files(path)}).problems
+    return check(loaded, {shown(file) for path in paths for file in names(path)}).problems
 
 
 def site(folder: Path, name: str, explains: str = "[]", regex: str = "tape library is gone", **changed: str) -> Path:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         builtin,
         data_of,
         doubts,
-        files,
         folders,
         names,
     )
@@ -43,7 +42,7 @@ else:
         __name__,
         expressions="Facts fill holds layouts value",
         loading="load announce current literals secret_kinds text",
-        paths="LINT builtin data_of doubts files folders names",
+        paths="LINT builtin data_of doubts folders names",
         problems="RuleError READERS nearest shown",
         rule_reader="read",
     )

@@ -9,12 +9,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from slurmdoctor.model import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 APath: TypeAlias = "str | os.PathLike[str]"
 SITE = "/etc/slurmdoctor/rules.d"
@@ -62,15 +59,8 @@ def named_by() -> tuple[str, ...]:
     return (SITE, here, *(os.environ.get(name, "") for name in (VARIABLE, "XDG_CONFIG_HOME", "HOME")))
 
 
-def files(folder: APath) -> list[Path]:
-    """The rule files of a folder, in a fixed order. A path to a file gives that file."""
-    from pathlib import Path
-
-    return [Path(name) for name in names(folder)]
-
-
 def names(folder: APath) -> list[str]:
-    """The same as texts: at every start all are looked at."""
+    """The rule files of a folder, in a fixed order. A path to a file gives that file."""
     top = os.fspath(folder)
     if os.path.isfile(top):  # noqa: PTH113
         return [top]

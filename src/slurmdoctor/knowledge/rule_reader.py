@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
-from slurmdoctor.knowledge.paths import APath, data_of, files
+from slurmdoctor.knowledge.paths import APath, data_of, names
 from slurmdoctor.knowledge.problems import Place, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.schema import (
     ADDITIONS,
@@ -112,7 +112,7 @@ class LoadedRules:
     def add(self, name: APath, site: bool) -> None:
         folder = Path(name)
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        nodes = [(path, node) for path in files(folder) if (node := self._parsed(path)) is not None]
+        nodes = [(path, node) for path in map(Path, names(folder)) if (node := self._parsed(path)) is not None]
         for _, node in nodes:  # first what all may use
             if child(node, "cause") is None and (fragments := child(node, "fragments")) is not None:
                 SHARED["fragments"].read(fragments, "fragments", self.problems)
@@ -122,8 +122,8 @@ class LoadedRules:
             self.files.append(file)
             if site:
                 file.mark_as_site()
-            names = file.values.get("silence", ())
-            self._silenced += [(name, at(file.node, "silence", number)) for number, name in enumerate(names)]
+            silenced = file.values.get("silence", ())
+            self._silenced += [(name, at(file.node, "silence", number)) for number, name in enumerate(silenced)]
             if not file.cause:
                 self._put_tables(file, here)
             else:  # its fragments are its own

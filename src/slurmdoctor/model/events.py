@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -522,7 +522,8 @@ class Observations(Frozen):
         """The ranks of which a line was read."""
         heard = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
         heard |= set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
-        return heard | {int(path["rank"]) for n, path in self._paths() if "rank" in path and self.files[n].lines}
+        paths = (path for n, path in self.rank_map.of_path.items() if any(file.lines for file in self.files[n : n + 1]))
+        return heard | {int(path["rank"]) for path in paths if "rank" in path}
 
     @property
     def ranks_seen(self) -> set[int]:
@@ -531,9 +532,6 @@ class Observations(Frozen):
         if self.rank_map.tasks_are_ranks:
             seen |= {task for report in self.reports for task in report.tasks}
         return seen
-
-    def _paths(self) -> Iterator[tuple[int, Mapping[str, str]]]:
-        return ((n, path) for n, path in self.rank_map.of_path.items() if n < len(self.files))
 
     @property
     def numbers(self) -> Mapping[str, int]:

@@ -274,6 +274,11 @@ class SecretKind(Packed):
     source: str = ""
 
 
+def admits(entry: Rule | Signal | RankLine | ExitFormat | SecretKind, text: str) -> bool:
+    """Whether one of its literals stands in the text: without one its pattern is not tried."""
+    return any(literal in text for literal in entry.literals)
+
+
 class Knowledge(Frozen, dict=True, array_like=True):
     """Everything read from the rule files."""
 

@@ -175,7 +175,7 @@ class Excerpts:
     def before(self, line: Line, limit: int = 12) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
         for offset, raw in self._above(line, _LOOK_BACK):
-            if self.label(line.source, raw[:HEAD]) == line.label:
+            if self.label(line.source, raw) == line.label:
                 yield self.line(line.source, offset, raw)
                 limit -= 1
                 if limit == 0:
@@ -206,7 +206,7 @@ class Excerpts:
     def stamped_before(self, line: Line, label: bytes) -> Line | None:
         """The last line with a time of this line's writer; where thousands of ranks write, it stands far above."""
         for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
-            if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == label:
+            if may_be_stamped(raw) and self.label(line.source, raw) == label:
                 above = self.line(line.source, offset, raw)
                 if above.origin.time is not None:
                     return above
@@ -221,7 +221,7 @@ class Excerpts:
         self.meter.spend(PEELED + len(data) // _WALKED)
         raw = data.decode("utf-8", "replace").rstrip("\r")
         origin, text = self._labels.strip_labels(raw, self._formats[source])
-        label = self._writer_keys[source](data[:HEAD])
+        label = self.label(source, data)
         end = offset + len(data) + 1
         self._kept_lines += len(data) + _USUAL_LINE
         if self._kept_lines > _KEPT_LINES:
@@ -233,9 +233,9 @@ class Excerpts:
 
     # ── writers ───────────────────────────────────────────────────────────────────────────────
 
-    def label(self, source: int, head: bytes) -> bytes:
+    def label(self, source: int, line: bytes) -> bytes:
         """The words that tell this line's writer apart."""
-        return self._writer_keys[source](head)
+        return self._writer_keys[source](line)
 
     def writer_key(self, source: int) -> WriterKey:
         """What finds these words: one for all sources whose lines are labelled alike."""

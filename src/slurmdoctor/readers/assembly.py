@@ -25,6 +25,7 @@ from slurmdoctor.model import (
     SearchResult,
     Signal,
     SignalHit,
+    admits,
     facts_of,
     reason,
 )
@@ -67,7 +68,9 @@ def assemble(
     def recognise(line: Line) -> None:
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
         by_rules.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
-        by_rules.add_by_wording((rule for rule in by_wording if any(text in line.raw for text in rule.literals)), line)
+        for rule in by_wording:
+            if admits(rule, line.raw):
+                by_rules.add(rule, line, 1)
 
     loose = [line for line, _ in kept["exception"] if exception_of(line.text)]
     joined = join_tracebacks([line for line, _ in kept["traceback"]], loose, by_rules, lines, recognise)

@@ -30,6 +30,7 @@ from slurmdoctor.model import (
     Line,
     ProcessExit,
     RankMap,
+    admits,
     expand,
     from_code,
     from_name,
@@ -65,7 +66,7 @@ def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | N
 def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
     """What the first of these lines says that is taken; for the proof of the table."""
     for at, shown in enumerate(texts):
-        if any(literal in shown for literal in form.literals):
+        if admits(form, shown):
             found = _groups(form, shown, texts[at + 1 :], list(reversed(texts[:at])))
             if found is not None and (form.kind == "table" or _exit(found) is not None):
                 return found

@@ -20,10 +20,9 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import compiled
-from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule
+from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule, admits
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.rule_events import event_at, rule_event
-from slurmdoctor.search import HEAD
 
 _AROUND = 256 * 1024
 """Bytes before and after a wait that are read,"""
@@ -53,7 +52,7 @@ def _last_lines(source: int, offset: int, lines: Excerpts) -> dict[int, Line]:
     done: set[bytes] = set()
     left = _MOST_ASKED
     for begin, raw in reversed(lines.rows(source, offset - _AROUND, offset + _AROUND)):
-        label = lines.label(source, raw[:HEAD])
+        label = lines.label(source, raw)
         if len(raw) >= _LONGEST or label in done:
             continue
         line = lines.line(source, begin, raw)
@@ -199,14 +198,14 @@ def _any(patterns: Iterable[object], line: Line) -> bool:
 
 def _is_work(line: Line, knowledge: Knowledge) -> bool:
     """Whether the line counts steps."""
-    steps = (s for s in knowledge.signals if s.kind == "progress" and any(word in line.raw for word in s.literals))
+    steps = (s for s in knowledge.signals if s.kind == "progress" and admits(s, line.raw))
     return _any(_WORK, line) or any(compiled(one.regex).search(line.text) for one in steps)
 
 
 def _follows(line: Line, knowledge: Knowledge) -> bool:
     """Whether the line only tells that a process ended, or what others did because of it."""
-    reports = [one.pattern for one in knowledge.exit_reports if any(word in line.raw for word in one.literals)]
-    cascades = [r.regex for r in knowledge.rules if r.role == "cascade" and any(w in line.raw for w in r.literals)]
+    reports = [one.pattern for one in knowledge.exit_reports if admits(one, line.raw)]
+    cascades = [rule.regex for rule in knowledge.rules if rule.role == "cascade" and admits(rule, line.raw)]
     return any(compiled(pattern).search(line.text) for pattern in (*reports, *cascades))
 
 
@@ -279,7 +278,7 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
     for line in (first, *below):
         for rule in rules:
             # a compiler's unknown option is its own, and no other cause's
-            if (known and rule.cause in known.explains) or not any(literal in line.raw for literal in rule.literals):
+            if (known and rule.cause in known.explains) or not admits(rule, line.raw):
                 continue
             if (other := rule_event(rule, line)) is None:
                 continue

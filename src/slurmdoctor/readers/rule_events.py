@@ -188,13 +188,6 @@ class RuleEvents:
             for rule in rules:
                 self.add(rule, line, 0)
 
-    def add_by_wording(self, rules: Iterable[Rule], line: Line) -> None:
-        """Try the general rules on an exception's line that no other rule takes."""
-        for rule in rules:
-            if any(event.role != "hint" for event in self.at.get(line.place, ())):
-                return
-            self.add(rule, line, 1)
-
     def drop(self, where: Place) -> None:
         """Forget the events of a line."""
         if self.at.pop(where, None) is not None:
@@ -209,7 +202,3 @@ class RuleEvents:
         """The lines with events that stand between two offsets of a source."""
         first = bisect_right(self._in_order, (source, start))
         return self._in_order[first : bisect_left(self._in_order, (source, end))]
-
-    def all(self) -> list[Event]:
-        """All events."""
-        return [event for events in self.at.values() for event in events]

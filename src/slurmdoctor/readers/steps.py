@@ -16,7 +16,7 @@ from slurmdoctor.matching import Engine, Portable, engine_for
 from slurmdoctor.model import GPU_MEMORY, Event, MemoryReading, Progress, Reason, Signal, SignalHit, gib, number, reason
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.attribution import Clock
-from slurmdoctor.search import DIGITS, HEAD, Shaped, WriterKey, digits_matter
+from slurmdoctor.search import DIGITS, Shaped, WriterKey, digits_matter
 
 _LONGEST = 4096
 """Bytes of a line beyond which it is no step's."""
@@ -47,7 +47,7 @@ class StepLines:
     """Tells steps; lines that differ in digits only are recognised by the first of them."""
 
     def __init__(self, lines: Excerpts, signals: Sequence[Signal], clock: Clock) -> None:
-        self._lines = lines
+        self.lines = lines
         self._clock = clock
         self._shaped = [
             (Shaped(signal.regex, signal.of_site), [x.encode() for x in signal.literals]) for signal in signals
@@ -62,8 +62,8 @@ class StepLines:
         """What may still be spent, in `LOOK`s."""
 
     def stretch(self, source: int, start: int, end: int) -> Stretch:
-        data = self._lines.text(source, start, end - start)
-        to_end = end >= self._lines.sources[source].length
+        data = self.lines.text(source, start, end - start)
+        to_end = end >= self.lines.sources[source].length
         return Stretch(self, source, start, data, self._search.ends(data), to_end)
 
     def first(self, source: int, start: int, end: int) -> Progress | None:
@@ -83,19 +83,19 @@ class StepLines:
     def form(self, source: int, offset: int, line: bytes) -> Shaped | None:
         """The pattern that takes this line; None where none does, or where that may not be learnt any more."""
         self.work -= LOOK
-        key = self._lines.writer_key(source), self._shape(line)
+        key = self.lines.writer_key(source), self._shape(line)
         if key not in self._known:
             if self.work <= 0:
                 return None
             self.work -= LEARN
-            shown = self._lines.line(source, offset, line).text
+            shown = self.lines.line(source, offset, line).text
             able = (shaped for shaped, literals in self._shaped if any(x in line for x in literals))
             self._known[key] = next((one for one in able if self._groups(one, shown) is not None), None)
         return self._known[key]
 
     def read(self, source: int, offset: int, line: bytes, form: Shaped) -> Progress | None:
         """The step that this line tells."""
-        one = self._lines.line(source, offset, line)
+        one = self.lines.line(source, offset, line)
         found = self._groups(form, one.text)
         if found is None:
             return None
@@ -106,10 +106,6 @@ class StepLines:
             source, offset, one.order, one.origin.rank, one.label, int(step) if step else None, int(steps) if steps else None,
             time, clock, part="epoch" in found or "percent" in found,
         )  # fmt: skip
-
-    def label(self, source: int, line: bytes) -> bytes:
-        """The words that tell this line's writer apart."""
-        return self._lines.label(source, line[:HEAD])
 
     def _groups(self, shaped: Shaped, shown: str) -> Mapping[str, str] | None:
         return shaped.groups(shown, self._shape(shown.encode("utf-8", "surrogatepass")))
@@ -148,7 +144,7 @@ class Stretch:
 
     def take_last_of_writers(self, at: int, far: int) -> None:
         """From this hit upwards, take the last step of each writer of whom none is taken yet; until no new one is met any more."""
-        label, since = self._reader.label, 0
+        label, since = self._reader.lines.label, 0
         writers = {label(self._source, seen.line) for seen in self._seen.values() if seen.taken}
         for seen, _ in self._looked_at(at, -1, far if any(writers) else 0):
             since += 1

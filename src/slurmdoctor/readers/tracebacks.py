@@ -8,6 +8,7 @@ The syntax is CPython's own (traceback.py, 3.8 to 3.14), with the tree that an e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from msgspec.structs import replace
@@ -243,7 +244,7 @@ def join_tracebacks(
         elif where in events.general and not _framed(line, lines):
             events.doubt(where)
             found += [_ended(event, "last-word") for event in events.at[where][:1] if _is_last_word(line, lines)]
-    return [*found, *events.all()]
+    return [*found, *chain.from_iterable(events.at.values())]
 
 
 class _Joiner:

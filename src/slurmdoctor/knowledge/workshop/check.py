@@ -15,7 +15,7 @@ import yaml
 
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
-from slurmdoctor.knowledge.paths import APath, builtin, data_of, files
+from slurmdoctor.knowledge.paths import APath, builtin, data_of, names
 from slurmdoctor.knowledge.problems import (
     Place,
     Problem,
@@ -28,7 +28,7 @@ from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.schema import HINTS
 from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.matching import bounded
-from slurmdoctor.model import NOT_STOPPED, Diagnosis, Frozen, Knowledge, Rule, UserError
+from slurmdoctor.model import NOT_STOPPED, Diagnosis, Frozen, Knowledge, Rule, UserError, admits
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.report import one_line, redact
 
@@ -56,7 +56,7 @@ def check_paths(paths: Sequence[Path], folders: Sequence[APath]) -> Checked:
     ours = builtin()
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
     loaded = read(tuple(dict.fromkeys([*folders, *beside])))
-    return check(loaded, {shown(file) for path in paths for file in files(path)})
+    return check(loaded, {shown(file) for path in paths for file in names(path)})
 
 
 def check(loaded: LoadedRules, wanted: Collection[str]) -> Checked:
@@ -205,7 +205,7 @@ def _crosstalk(loaded: LoadedRules, wanted: Collection[str], labels: LabelReader
         for number, line in enumerate(owner.match):
             example = at(node, "examples", "match", number)
             here = example.file in wanted
-            rivals = [pair for pair in (rules if here else checked) if proof.admits(pair[0], line)]
+            rivals = [pair for pair in (rules if here else checked) if admits(pair[0], line)]
             rivals = [(rule, where) for rule, where in rivals if not _may_share(rule, owner, loaded.knowledge)]
             texts = proof.peeled(line, labels) if rivals else ()
             for rule, where in rivals:

@@ -22,7 +22,7 @@ from slurmdoctor.knowledge.document import Node, at, child, pairs, place
 from slurmdoctor.knowledge.problems import Problem, Problems
 from slurmdoctor.knowledge.schema import PATTERNS, TABLES, Fragment, alternatives
 from slurmdoctor.matching import bounded, captures
-from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text
+from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text, admits
 from slurmdoctor.ranks import LabelReader, learn
 from slurmdoctor.readers import captures_of, read_lines
 from slurmdoctor.report import Redactor, redact
@@ -50,10 +50,6 @@ def peeled(line: str, labels: LabelReader) -> tuple[str, ...]:
     """The line without its labels: as a log of its own, and as one among lines of another kind."""
     views = (labels.strip_labels(line, form)[1] for form in (learn([line], labels), SourceFormat()))
     return tuple(dict.fromkeys(views))
-
-
-def admits(rule: Matcher, line: str) -> bool:
-    return any(literal in line for literal in rule.literals)
 
 
 def takes(rule: Matcher, line: str, texts: Sequence[str]) -> bool:
