@@ -1,9 +1,11 @@
 """The public corpus can be rebuilt by anyone, its truths are in order, and its scorer counts what its README says."""
 
 import hashlib
+import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,22 +19,10 @@ from slurmdoctor.knowledge.loading import load
 
 LOGS = manifest.read()
 TRUTHS = sorted(manifest.FOLDER.glob("b*/*.yaml"))
-FAILED = Truth(
-    failed=True,
-    cause="cuda-oom",
-    also=("host-oom",),
-    rank=3,
-    rank_certain=True,
-    exit_code=-9,
-    evidence=("CUDA out  of memory",),
-)
+SHOWN: dict[str, Any] = {"rank_certain": True, "exit_code": -9, "evidence": ("CUDA out  of memory",)}
+FAILED = Truth(failed=True, cause="cuda-oom", also=("host-oom",), rank=3, **SHOWN)
 RIGHT = Answer(
-    verdict="failed",
-    cause="cuda-oom",
-    confidence="high",
-    rank=3,
-    exit_code=137,
-    evidence=("", "torch: CUDA out of memory."),
+    "failed", "cuda-oom", confidence="high", rank=3, exit_code=137, evidence=("", "torch: CUDA out of memory.")
 )
 
 
@@ -71,12 +61,9 @@ def test_a_log_that_has_changed_or_gone_is_named_and_the_others_are_laid_out(log
     assert (tmp_path / "out/b1/stopped/job.out").exists()
 
 
-def test_every_log_has_a_truth_and_every_truth_a_log() -> None:
+def test_every_log_has_a_truth_and_every_truth_a_log_and_a_repository_serves_in_one_batch_only() -> None:
     assert {manifest.truth(log) for log in LOGS} == set(TRUTHS)
     assert len({(log.batch, log.case, log.file) for log in LOGS}) == len(LOGS)
-
-
-def test_a_repository_serves_in_one_batch_only() -> None:
     batches = {log.repository.lower(): log.batch for log in LOGS}
     assert [log for log in LOGS if batches[log.repository.lower()] != log.batch] == []
 
@@ -108,10 +95,9 @@ def test_each_measure_fails_for_what_it_measures(answer: Answer, missed: set[str
     assert {measure for measure, right in marks(FAILED, answer).items() if not right} == missed
 
 
-def test_a_rank_that_the_log_does_not_tell_must_not_be_named() -> None:
-    nobody = replace(FAILED, rank=None, rank_certain=False)
-    assert marks(nobody, replace(RIGHT, rank=None))["no-rank"]
-    assert not marks(nobody, RIGHT)["no-rank"]
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_rank_that_the_log_does_not_tell_must_not_be_named(rank: int | None) -> None:
+    assert marks(replace(FAILED, rank=None, rank_certain=False), replace(RIGHT, rank=rank))["no-rank"] is (rank is None)
 
 
 @pytest.mark.parametrize(("failed", "verdict", "right"), [
@@ -135,16 +121,14 @@ def test_an_exit_and_the_signal_that_it_means_are_one_thing(code: int, said: Ans
 def test_another_tool_is_scored_by_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = tmp_path / "b1/a"
     case.mkdir(parents=True)
-    (case / "truth.yaml").write_text(
-        "{failed: true, cause: cuda-oom, rank: 3, rank_certain: true, evidence: [CUDA out of memory]}"
-    )
+    truth = "{failed: true, cause: cuda-oom, rank: 3, rank_certain: true, evidence: [CUDA out of memory]}"
+    (case / "truth.yaml").write_text(truth)
+    said = {"verdict": "failed", "cause": "cuda-oom", "rank": 2, "evidence": ["a", "b", "CUDA out of memory"]}
     answers = tmp_path / "answers.jsonl"
-    answers.write_text(
-        '{"case": "b1/a", "verdict": "failed", "cause": "cuda-oom", "rank": 2, "evidence": ["a", "b", "CUDA out of memory"]}\n'
-    )
+    answers.write_text(json.dumps({"case": "b1/a", **said}) + "\n")
     assert truth_of(case).rank == 3
     assert read_answers(answers)["b1/a"].rank == 2
     main([str(tmp_path), "--answers", str(answers)])
-    said = capsys.readouterr().out
-    assert "evidence   100.0 % (1 of 1)" in said
-    assert "rank         0.0 % (0 of 1)" in said
+    shown = capsys.readouterr().out
+    assert "evidence   100.0 % (1 of 1)" in shown
+    assert "rank         0.0 % (0 of 1)" in shown
