@@ -147,7 +147,7 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (f"starting\nException ignored in: <function Pool.__del__ at 0x7f>\n{CUT}", None, None),
         (f"starting\n{CUT}", "python-error", None),
         (f"WARNING:root:{raised('WARNING:root:KeyError: 1')}", None, None),
-        ("starting\nUserWarning: no rows\n", None, None),
+        ("starting\nUserWarning: Error in row 3\n", None, None),
         ("starting\ntorch.multiprocessing.spawn.ProcessRaisedException: a child failed\n", None, None),
         # frames without their head; where a log goes on elsewhere its end cuts no traceback; a head within one is another's
         (f"starting\n{CUT.partition(':')[2]}KeyError: 'x'\nclosing\n", "python-error", None),

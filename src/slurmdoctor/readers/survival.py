@@ -131,7 +131,7 @@ class _Around:
     def _is_of_program(self, line: Line) -> bool:
         """Whether a line is a program's: no event's, no other tool's, and nothing that scripts print of themselves."""
         talk = any(one.search(line.text) for one in (_TALK, _TOOL, _SHELL))
-        return line.raw.strip() != "" and line.place not in self._own and not talk
+        return line.place not in self._own and not talk
 
     def _warning_above(self, event: Event) -> str:
         """The record of level WARNING right above an error that holds the traceback's header, or whose logger goes on below."""

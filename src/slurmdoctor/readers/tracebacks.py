@@ -406,7 +406,7 @@ def _is_last_word(line: Line, lines: Excerpts) -> bool:
 
     What a logger tells may have been dealt with.
     """
-    if len(lines.sources) > 1 or line.origin.time is not None or _LEVEL.match(line.raw):
+    if len(lines.sources) > 1 or line.origin.time is not None:
         return False
     below = (later.text for later in lines.after(line, _LAST_LINES) if later.text.strip())
     return all(exception_of(text) is not None for text in below)
