@@ -162,9 +162,8 @@ class Excerpts:
         left = limit * 8
         while limit > 0 and left > 0 and offset < self.sources[line.source].length and self.meter.spend():
             data = self._row(line.source, offset)
-            head = data[:HEAD]
-            if mark in head and self._writer_keys[line.source](head) == line.label:
-                yield self.line(line.source, offset, data)
+            if mark in data[:HEAD] and (one := self.line(line.source, offset, data)).label == line.label:
+                yield one
                 limit -= 1
             offset += len(data) + 1
             left -= 1
