@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 READY = os.path.join(os.path.dirname(__file__), "ready")  # noqa: PTH118, PTH120 - a path is made at every start
 """What `hatch_build.py` made for the wheel, in files as the user's cache holds them."""
-_CHECK = 12
-"""Bytes before the content: its length and its checksum."""
+_SIZE, _CHECK = 8, 12
+"""Bytes of the content's length, and of that and its checksum: both stand before it."""
 _KEPT = 8
 """So many files of each kind are kept: one for each set of rule folders, before and after an upgrade."""
 _LARGEST = 1 << 24
@@ -57,7 +57,7 @@ def put(name: str, data: bytes) -> None:
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_check(data) + data)
+                file.write(_size(data) + _sum(data) + data)
             Path(aside).replace(f"{folder}/{name}")
         except OSError:
             Path(aside).unlink()
@@ -74,11 +74,17 @@ def _read(path: str, own: bool) -> bytes | None:
     except OSError:
         return None
     kept = data[_CHECK:]
-    return kept if data and _check(kept) == data[:_CHECK] else None
+    whole = data[:_SIZE] == _size(kept)
+    # what was installed was proven then, and to prove a megabyte at each start takes a hundredth of it
+    return kept if whole and (not own or data[_SIZE:_CHECK] == _sum(kept)) else None
 
 
-def _check(data: bytes) -> bytes:
-    return len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")
+def _size(data: bytes) -> bytes:
+    return len(data).to_bytes(_SIZE, "little")
+
+
+def _sum(data: bytes) -> bytes:
+    return crc32(data).to_bytes(_CHECK - _SIZE, "little")
 
 
 def _sweep(folder: Path, kind: str) -> None:

@@ -230,9 +230,9 @@ _LEAST_SAMPLE = 4 * 1024
 _LINES = 40
 """so many lines, from all over the sample."""
 _UNLABELLED = text("unlabelled-line")
-_YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+_YEAR = lazy(r"(20[12]\d)(?<!\d.{4})[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
 _ZONE = lazy(
-    r"(?<!\d)20[12]\d[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(Z|[+-](?:0\d|1[0-4]):?[0-5]\d)(?!\d)"
+    r"20[12]\d(?<!\d.{4})[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(Z|[+-](?:0\d|1[0-4]):?[0-5]\d)(?!\d)"
 )
 _STAMPED = 0.9
 """Share of the lines that carry a stamp where a collector prints it."""

@@ -101,7 +101,7 @@ def unfinished_work(line: Line | None) -> Busy | None:
 
 
 def _is_work_line(shown: str) -> bool:
-    return bool(_BAR.search(shown) or _LINE.search(shown))
+    return bool(("%|" in shown and _BAR.search(shown)) or _LINE.search(shown))
 
 
 def _work_in(line: Line) -> Busy | None:
