@@ -74,23 +74,21 @@ def test_sizes_compare_and_add_up_in_conditions_and_texts() -> None:
 # ── fragmentation, where the pieces hold what was asked for ──
 
 
-@pytest.mark.parametrize(
-    ("requested", "free", "unallocated", "offered"),
-    [
-        ("30.00 GiB", "1.18 GiB", "1.41 GiB", False),
-        ("1.96 GiB", "1.18 GiB", "1.41 GiB", True),
-        ("2.60 GiB", "1.18 GiB", "1.41 GiB", False),
-        ("522.00 MiB", "6.31 MiB", "4.19 GiB", True),
-        ("1.00 GiB", "512.00 MiB", "312.10 MiB", False),
-        ("100.00 MiB", "90.00 MiB", "312.10 MiB", False),
-    ],
-)
-def test_fragmentation_only_where_the_pieces_cover_the_request(
-    requested: str, free: str, unallocated: str, offered: bool
-) -> None:
-    advice = "\n".join(fixes(diagnose(oom(text=message(requested, free, unallocated)))))
-    assert ("expandable_segments" in advice) is offered
-    assert (f"{unallocated} reserved but unallocated + {free} free cover the {requested}" in advice) is offered
+PIECES_OFFERED = {
+    ("30.00 GiB", "1.18 GiB", "1.41 GiB"): False,
+    ("1.96 GiB", "1.18 GiB", "1.41 GiB"): True,
+    ("2.60 GiB", "1.18 GiB", "1.41 GiB"): False,
+    ("522.00 MiB", "6.31 MiB", "4.19 GiB"): True,
+    ("1.00 GiB", "512.00 MiB", "312.10 MiB"): False,
+    ("100.00 MiB", "90.00 MiB", "312.10 MiB"): False,
+}
+
+
+@pytest.mark.parametrize("sizes", PIECES_OFFERED)
+def test_fragmentation_only_where_the_pieces_cover_the_request(sizes: tuple[str, str, str]) -> None:
+    advice, (requested, free, unallocated) = "\n".join(fixes(diagnose(oom(text=message(*sizes))))), sizes
+    covered = f"{unallocated} reserved but unallocated + {free} free cover the {requested}" in advice
+    assert ("expandable_segments" in advice, covered) == (PIECES_OFFERED[sizes],) * 2
 
 
 # ── the phase ──

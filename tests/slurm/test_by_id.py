@@ -24,9 +24,8 @@ def test_a_log_of_any_name(cluster: Cluster, name: str) -> None:
     job = cluster.submit(f"#!/bin/bash\nsrun -n1 {KEY}\n", f"--output={name}", "--open-mode=truncate")
     cluster.wait(job)
     found = diagnose(cluster, job)
-    assert found["cause"]["id"] == "python-error"
+    assert (found["cause"]["id"], found["facts"]["state"]) == ("python-error", "FAILED")
     assert found["coverage"]["notes"] == []
-    assert found["facts"]["state"] == "FAILED"
 
 
 def test_an_array_is_its_tasks(cluster: Cluster) -> None:
@@ -36,9 +35,7 @@ def test_an_array_is_its_tasks(cluster: Cluster) -> None:
     for task in range(3):
         cluster.wait(f"{job}_{task}")
     said = shown(cluster, "--exit-code", job)
-    assert said.returncode == 1
-    assert said.stdout.count("✗") == 1
-    assert said.stdout.count("✓") == 2
+    assert (said.returncode, said.stdout.count("✗"), said.stdout.count("✓")) == (1, 1, 2)
     alone = diagnose(cluster, f"{job}_1")
     assert alone["first_failure"]["file"].endswith(f"{job}-1.txt")
     assert alone["job"]["id"] == f"{job}_1"
@@ -46,10 +43,8 @@ def test_an_array_is_its_tasks(cluster: Cluster) -> None:
 
 
 def test_a_part_of_a_het_job(cluster: Cluster) -> None:
-    text = (
-        f"#!/bin/bash\n#SBATCH -N1 -n1 -o het-%j.txt\n#SBATCH hetjob\n#SBATCH -N1 -n2\nsrun --het-group=1 -n1 {KEY}\n"
-    )
-    job = cluster.submit(text)
+    head = "#!/bin/bash\n#SBATCH -N1 -n1 -o het-%j.txt\n#SBATCH hetjob\n#SBATCH -N1 -n2\n"
+    job = cluster.submit(f"{head}srun --het-group=1 -n1 {KEY}\n")
     cluster.wait(job)
     for ident in (job, f"{job}+0", f"{job}+1"):
         found = diagnose(cluster, ident)
@@ -77,6 +72,5 @@ def test_a_job_that_slurm_forgot(cluster: Cluster, tmp_path: Path) -> None:
         said.stdout.split()
     )
     nothing = shown(cluster, "999999", cwd=tmp_path)
-    assert nothing.returncode == 2
-    assert nothing.stderr.count("\n") == 1
+    assert (nothing.returncode, nothing.stderr.count("\n")) == (2, 1)
     assert "Slurm no longer knows this job" in nothing.stderr

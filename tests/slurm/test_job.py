@@ -15,10 +15,8 @@ from .endings import TOOL, Run, diagnose
 def test_by_its_id(cluster: Cluster, failed: dict[str, Run]) -> None:
     failed["python-error"].ended()
     found = diagnose(cluster, "--job", failed["python-error"].without)
-    assert found["cause"]["id"] == "python-error"
-    assert found["first_failure"]["rank"] == 5
-    assert found["facts"]["state"] == "FAILED"
-    assert found["facts"]["nodes"] == 2
+    assert (found["cause"]["id"], found["first_failure"]["rank"]) == ("python-error", 5)
+    assert (found["facts"]["state"], found["facts"]["nodes"]) == ("FAILED", 2)
     assert any(m.startswith("sacct (accounting is off") for m in found["coverage"]["missing"])
     assert "scontrol" not in found["coverage"]["missing"]
 
@@ -64,8 +62,7 @@ def test_running(cluster: Cluster) -> None:
     while cluster.record(job).state == "PENDING":
         pass
     found = diagnose(cluster, "--job", job)
-    assert found["verdict"] != "failed"
-    assert found["facts"]["state"] == "RUNNING"
+    assert (found["verdict"] != "failed", found["facts"]["state"]) == (True, "RUNNING")
     cluster.run("scancel", job)
 
 
@@ -73,9 +70,8 @@ def test_unknown(cluster: Cluster) -> None:
     done = subprocess.run(
         [TOOL, "diagnose", "--job", "999999"], env=cluster.env, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 2
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "Slurm no longer knows this job" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_dependent_job(cluster: Cluster) -> None:
