@@ -99,12 +99,6 @@ def repo(tmp_path: Path) -> Path:
 # ── the files ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_action_is_what_github_takes() -> None:
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml"]
-    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout
-
-
 def test_no_input_is_pasted_into_a_script() -> None:
     """GitHub fills `${{ }}` in before bash reads the line: there a name could be a command."""
     for step in ACTION["runs"]["steps"]:

@@ -72,6 +72,7 @@ def test_the_head_and_the_end_are_read_and_behind_the_midst_no_line_has_a_number
     assert "KeyError" not in str(found)
     assert found.coverage.notes == ("stopped reading after the limit of 100 s: read 2.4 MB of 21.0 MB",)
     assert found.coverage.bytes == pytest.approx(4 * BLOCK * 7 / 6, abs=1000)
+    assert read(open_sources([log]).sources, (2, 0.0), (1, AGAIN)).cause.id == "cuda-oom"  # the start took all the time
     assert found.first_failure.line is None
     assert {item.line for item in found.evidence} == {None}
     forms = [render(found, form) for form in ("json", "markdown", "slack")]
@@ -127,11 +128,6 @@ def test_of_thousands_of_files_no_more_is_read_than_their_ends(tmp_path: Path) -
     found = read(open_sources([tmp_path]).sources, (3, 0.0), (1, HEADS))
     assert found.cause is not None  # small files are read whole
     assert found.coverage.notes == ()
-
-
-def test_the_end_is_read_even_where_the_start_took_all_the_time(log: Path) -> None:
-    found = read(open_sources([log]).sources, (2, 0.0), (1, AGAIN))
-    assert found.cause.id == "cuda-oom"
 
 
 class Endless:

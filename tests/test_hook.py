@@ -180,8 +180,7 @@ def test_a_trap_that_speaks_before_every_command_changes_no_status(tool: Path) -
     before = "set -eT\ntrap 'echo \"+ $BASH_COMMAND\"' DEBUG\ntrap 'echo mine $?' EXIT"
     for status in (0, 3):
         done = run(tool, f"exit {status}", before=before)
-        assert done.returncode == status
-        assert done.stdout.splitlines().count(f"mine {status}") == 1
+        assert (done.returncode, done.stdout.splitlines().count(f"mine {status}")) == (status, 1)
 
 
 BEFORE = ("", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1")

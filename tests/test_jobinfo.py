@@ -186,8 +186,6 @@ ValueError: shard 5 is empty
 LIMIT = "slurmstepd: error: *** JOB 42 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 DUE TO TIME LIMIT ***\n"
 DONE = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n"
 HUNG = "".join(STEADY.splitlines(keepends=True)[:11])
-CANCELLED = "slurmstepd-gpu07: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 ***\nsrun: error: gpu07: tasks 0-1: Killed\n"
-STEP_DEAD = STEPS.format(job="COMPLETED", exit="0:0", step="FAILED", code="1:0")
 
 
 def test_a_job_that_hung_tells_how_long_and_one_that_made_progress_what_it_needs() -> None:

@@ -154,9 +154,9 @@ def combined(job: dict[str, Any]) -> list[tuple[str, str]]:
     return pairs + [(entry["os"], entry["python"]) for entry in matrix.get("include", ())]
 
 
-def test_a_workflow_is_what_github_takes() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    command += map(str, WORKFLOWS)
+@pytest.mark.parametrize(("kind", "files"), [("workflows", WORKFLOWS), ("actions", [ROOT / "action.yml"])])
+def test_a_workflow_and_the_action_are_what_github_takes(kind: str, files: list[Path]) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.github-{kind}", *map(str, files)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
