@@ -110,7 +110,7 @@ def test_the_rank_that_stands_elsewhere_is_the_suspect(cause: str, named: str) -
     seen = observed(dumps=dumps("wait", "wait", "read", "wait"), last_words=words)
     found = find_suspect(finding, case(timeline(), seen))
     how = reason("stands-elsewhere", ranks=(2,), here="read (a.py:2)", usual="wait (a.py)")
-    assert found.suspicion == Suspicion("behind", (2,), (0, 1, 2, 3), how, "medium", stands_in="read (a.py:2)")
+    assert found.suspicion == Suspicion("behind", (2,), (0, 1, 2, 3), how, "medium", stuck_in="read (a.py:2)")
     assert (found.cause, found.rule, found.reasons) == (named, None if cause == "time-limit" else "made", (how,))
 
 

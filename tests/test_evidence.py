@@ -100,13 +100,13 @@ def test_a_suspect_stands_with_the_line_that_shows_it() -> None:
 def test_where_stacks_show_it_the_others_wait() -> None:
     dumps = {r: StackDump(r, "wait (a.py:1)", line("dump", source=1, at=100 + r), "wait (a.py)") for r in (0, 1, 6)}
     seen = observed(dumps=dumps, last_words=LAST_WORDS)
-    assert stood(suspected("behind", (6,), stands_in="read (a.py:9)"), seen) == (
+    assert stood(suspected("behind", (6,), stuck_in="read (a.py:9)"), seen) == (
         RankStanding("suspect", (6,), MADE, (1, 106)),
         RankStanding("waiting", (0, 1), (reason("stacks-show-waiting"),), (1, 100)),
     )
     suspect, others = stood(suspected("behind", (6,)), seen)
     assert (suspect.place, others.why) == ((2, 70), (reason("waited-for-others", cause="collective-timeout"),))
-    assert stood(suspected("behind", (9,), stands_in="read (a.py:9)"), seen)[0].place is None
+    assert stood(suspected("behind", (9,), stuck_in="read (a.py:9)"), seen)[0].place is None
 
 
 def mistake(check: str, *causes: str, level: str = "warning", line: int = 4) -> ScriptMistake:

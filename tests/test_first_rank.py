@@ -42,23 +42,26 @@ def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
     assert named(root).how == (ONLY, assumed)
     plain = incident("cuda-oom", 3, 10.0, 1)
     assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (FIRST, assumed)
-    alike = named(plain, incident("cuda-oom", 4, 11.0, 2, rank_basis="lone-launcher"), known=RankMap(world_size=8))
-    assert assumed not in alike.how
+    together = named(plain, incident("cuda-oom", 4, 11.0, 2, rank_basis="lone-launcher"), known=RankMap(world_size=8))
+    assert assumed not in together.how
 
 
 def test_all_ranks_that_failed_alike() -> None:
     two = incident("cuda-oom", 0, 10.0, 1), incident("cuda-oom", 1, 10.5, 2)
     found = named(*two, known=RankMap(world_size=2))
-    assert (found.how, found.alike) == ((reason("all-alike", count=2, rank=0, all=True),), (0, 1))
-    assert named(*two).alike == (0, 1), "ranks count from 0"
+    assert (found.how, found.together) == ((reason("all-alike", count=2, rank=0, all=True),), (0, 1))
+    assert named(*two).together == (0, 1), "ranks count from 0"
     assert named(*two).how == (reason("all-alike", count=2, rank=0, all=False),), "the size is not known"
     assert (found.origin.rank, named(*two).origin.rank) == (None, 0), "of all at once none was first"
     late = incident("cuda-oom", 1, 20.5, 2)
     assert named(two[0], late, known=RankMap(world_size=2)).origin.rank == 0, "ten seconds later is not at once"
     some = named(*two, known=RankMap(world_size=3))
-    assert (some.how, some.alike) == ((reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),), ())
-    assert named(*two, known=RankMap(seen=frozenset({2}))).alike == ()
-    assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).alike == ()
+    assert (some.how, some.together) == (
+        (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),
+        (),
+    )
+    assert named(*two, known=RankMap(seen=frozenset({2}))).together == ()
+    assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).together == ()
     assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)
 
 
@@ -100,7 +103,7 @@ def test_uncaught_exceptions_of_different_kinds_are_not_alike() -> None:
     assert named(one, other).how == (FIRST,)
     assert named(one, replace(one, main=other.main, events=other.events)).how == (FIRST,)
     twin = incident("python-error", 1, 10.0, 2, captures={"exception": "KeyError"})
-    assert named(one, twin).alike == (0, 1)
+    assert named(one, twin).together == (0, 1)
 
 
 def test_the_node_is_the_one_that_the_exit_report_names() -> None:
@@ -179,15 +182,15 @@ def test_a_witness_of_another_node_is_not_asked_where_one_speaks_of_the_roots() 
 def test_where_no_rank_can_be_named_the_reason_says_why() -> None:
     found = witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n1"))
     assert (found.origin.node, found.how) == ("n1", (reason("ended-alike", ranks=(3, 4, 5)),))
-    assert found.alike == (), "one line tells of one process"
+    assert found.together == (), "one line tells of one process"
     two = RankMap(world_size=2)
-    assert witnessed(report(1, 0, 1), known=two).alike == ()
-    assert witnessed(report(1, 0, 1), known=two, count=2).alike == (0, 1)
-    assert witnessed(report(1, 4, 5), known=RankMap(world_size=8), count=2).alike == (4, 5)
+    assert witnessed(report(1, 0, 1), known=two).together == ()
+    assert witnessed(report(1, 0, 1), known=two, count=2).together == (0, 1)
+    assert witnessed(report(1, 4, 5), known=RankMap(world_size=8), count=2).together == (4, 5)
     assert witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n2")).origin.node is None
     assert witnessed(report(1, 3, 5, node="n1"), node="n2").origin.node == "n2"
     local = witnessed(local_rank=2)
-    assert (local.how, local.alike) == ((reason("local-rank-only", local_rank=2),), ())
+    assert (local.how, local.together) == ((reason("local-rank-only", local_rank=2),), ())
     assert witnessed(known=two).how == (reason("no-rank"),)
     assert witnessed().how == (ONLY,), "of one process nobody asks which rank it was"
 

@@ -31,7 +31,7 @@ from slurmdoctor.timeline import by_zone, run_state
 from slurmdoctor.timeline.attempts import find
 
 OF_THE_READERS = {
-    "lines_spoken", "lines_excused", "lines_before_another", "rising_steps", "many_rising_steps", "long_work",
+    "lines_printed", "lines_excused", "lines_before_another", "rising_steps", "many_rising_steps", "long_work",
     "steps_of_others", "steps_of_any", "lines_after_tool", "lines_after_command", "lines_elsewhere", "retry_lines",
     "level_within",
 }  # fmt: skip
@@ -155,7 +155,7 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "one_group": (lambda n: _far_apart({r: CollectiveStatus(r, seq=1 + r * int(n)) for r in (0, 1)}), 4096, 4097),
     "unheard": (joined, 4, 3),
     "still_there": (still_there, 60.0, 60.1),
-    "step_told": (lambda n: ended_tasks([report(1, *range(8 - int(n), 8), tasks=tuple(range(8 - int(n), 8)))]), 6, 5),
+    "step_reported": (lambda n: ended_tasks([report(1, *range(8 - int(n), 8), tasks=tuple(range(8 - int(n), 8)))]), 6, 5),
     "at_once": (at_once, 10.0, 10.1),
 }  # fmt: skip
 """Each limit: what judges by it, and the nearest quantities on its two sides."""

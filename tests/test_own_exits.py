@@ -56,8 +56,8 @@ def test_one_signal_by_its_name_and_by_its_code_is_no_difference() -> None:
 
 
 def test_without_a_report_of_the_rank_one_that_fits_the_root_is_taken() -> None:
-    alike = found(ROOT, report("Terminated", 1), report(1, 5, witness="srun"), report(1, 6, witness="b"))
-    assert (alike.exit, alike.exit_how) == (from_code(1), (reason("witness", witness="srun"),))
+    together = found(ROOT, report("Terminated", 1), report(1, 5, witness="srun"), report(1, 6, witness="b"))
+    assert (together.exit, together.exit_how) == (from_code(1), (reason("witness", witness="srun"),))
     several = found(ROOT, report(1, 5), report(4, 6))
     assert (several.exit, several.exit_how) == (from_code(1), (reason("witness-of-several", witness="srun"),))
 

@@ -83,3 +83,20 @@ def test_what_crept_in_before_is_found() -> None:
     crept = ("Mend it.", "See that /x is there", "8 ranks failed alike", "one file a rank", "waits in vain")
     assert [text for text in crept if not found(text)] == []
     assert not found("Tell the administrators. It stands for one rank. Check that it exists, per node, the same way.")
+
+
+_OLD = re.compile(
+    r"(?<![a-z])(?:told|said|alike|lanes?|whatever|crowds?|afterlife|heard|spoken?|stands(?! for| out| still))(?![a-z])",
+    re.I,
+)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "src").rglob("*.py")), ids=lambda file: file.stem)
+def test_names_and_docstrings_have_the_fields_words(file: Path) -> None:
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    notes = (node.value.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    assert not _OLD.findall(" ".join(name.replace("_", " ") for name in names))
+    assert not [hit for note in notes if isinstance(note, str) for hit in _OLD.findall(note)]

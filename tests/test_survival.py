@@ -79,7 +79,7 @@ def test_output_that_was_held_back_comes_after_the_traceback_that_ended_it() -> 
     ("limit", "log"),
     [
         ("lines_before_another", lambda n: cause_of(HEAD, CAUGHT, *TALK[:n], CRASH) == "python-error"),
-        ("lines_spoken", lambda n: confidence(HEAD, CRASH, *TALK[:n]) == "medium"),
+        ("lines_printed", lambda n: confidence(HEAD, CRASH, *TALK[:n]) == "medium"),
         ("lines_excused", lambda n: verdict(stamped("Could not count", 0).replace("INFO", "WARNING"), "\n", CAUGHT, *logged(TALK[:n])) != "failed"),
         ("rising_steps", lambda n: cause_of(PLAIN, OOM, *logged([f"batch {k}/99 written\n" for k in range(n)]), LIMIT) != "cuda-oom"),
         ("many_rising_steps", lambda n: cause_of(HEAD, CAUGHT, *logged([f"batch {k}/99 written\n" for k in range(n)]), ENDED) == "sigterm"),

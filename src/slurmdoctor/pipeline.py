@@ -60,7 +60,7 @@ def diagnose(
     is there. `LogText`s with names may stand among the paths. It may be one of the jobs that `jobs_of` tells apart. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
-    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
+    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with the bytes read and their
     number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
     much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
@@ -77,21 +77,21 @@ def diagnose(
         if ends and source.path is not None and source.path in ends:
             source.leave_out_below(ends[source.path])
     sources, pasted = unwrap(given.sources, knowledge)
-    told_by_script = _evidence_of(script)
+    script_evidence = _evidence_of(script)
     try:
         found = examine(
-            sources, knowledge, exit_status, record, told_by_script, jobs, progress, deadline, rank_timelines
+            sources, knowledge, exit_status, record, script_evidence, jobs, progress, deadline, rank_timelines
         )
     finally:
         for source in sources:
             source.close()
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
-    told, mixed = (job, ()) if isinstance(job, JobFiles) else _told_apart(given.sources)
-    of_script = told_by_script.notes if told_by_script else ()
+    counted, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
+    of_script = script_evidence.notes if script_evidence else ()
     notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    found = replace(found, job=_job(told, found, record))
+    found = replace(found, job=_job(counted, found, record))
     cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def diagnose_text(
     redact: str = "default",
     time_limit: float | None = None,
 ) -> Diagnosis:
-    """Say what broke a job, from its log's text or a part of it, whatever it looks like: it is never taken for a path."""
+    """Say what broke a job, from its log's text or a part of it, in any form: it is never taken for a path."""
     return diagnose(LogText(text), rules=rules, exit_status=exit_status, redact=redact, time_limit=time_limit)
 
 
@@ -169,8 +169,8 @@ def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], dead
         source.leave_out(begins.get(source.path or "", 0), deadline)
     cut = [source for source in sources if source.begins]
     lines = [source.lines_above for source in cut if source.lines_above is not None]
-    told = sum(lines) if len(lines) == len(cut) else None
-    return (reason("earlier-run", files=len(cut), lines=told, bytes=sum(s.begins for s in cut)),) if cut else ()
+    counted = sum(lines) if len(lines) == len(cut) else None
+    return (reason("earlier-run", files=len(cut), lines=counted, bytes=sum(s.begins for s in cut)),) if cut else ()
 
 
 def diagnose_jobs(
@@ -183,7 +183,7 @@ def diagnose_jobs(
 ) -> Iterator[Diagnosis]:
     """Say of each job whose files the paths name what broke it; the verdict's `job` says which one it is.
 
-    The files of a folder, or `LogText`s, are told apart by the ids and names in their names, by folders, lines and times. Jobs come
+    The files of a folder, or `LogText`s, are separated by the ids and names in their names, by folders, lines and times. Jobs come
     by id, each as soon as it is diagnosed; one that cannot be read has the verdict `unknown`. The options are those of
     `diagnose`, and hold for each job.
     """
@@ -252,7 +252,7 @@ def split(
     return split_jobs(files, look, together=together, survey=survey)
 
 
-def _told_apart(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
+def _separated(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
     """The one job that the files are read as; a note where they are of several, or may be."""
     files = [source.path for source in sources if source.path is not None]
     if len(files) == 1 and not any(map(str.isdigit, files[0])):

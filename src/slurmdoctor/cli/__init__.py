@@ -121,7 +121,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """The exit status; whatever happens, a user sees one line, never a traceback."""
+    """The exit status; in any case a user sees one line, never a traceback."""
     from slurmdoctor.cli import output
 
     output.open_closed()

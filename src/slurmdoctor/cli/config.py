@@ -95,7 +95,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 def _tables(path: str) -> dict[str, Any]:
-    """A config file's tables, and the keys above them. Whatever is wrong is one line: the file, what is wrong, and what to do."""
+    """A config file's tables, and the keys above them. Any mistake is one line: the file, what is wrong, and what to do."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -114,7 +114,7 @@ def _tables(path: str) -> dict[str, Any]:
 
 
 def _value(path: str, key: str, value: Any, option: click.Option) -> Any:
-    """A value as click takes it; a path is `~`, or stands beside the file."""
+    """A value as click takes it; a path is `~`, or relative to the file."""
     given = [value] if option.multiple and not isinstance(value, list) else value
     try:
         taken = option.type_cast_value(click.Context(click.Command("")), given)

@@ -109,11 +109,11 @@ def diagnose(
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "rank_timelines": form == "html"}
     found = _diagnosed(asked, jobs, redact=redact, **how)
     if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
-        told = _each_in_short(found, asked, paths, form, output, if_failed)
+        printed = _each_in_short(found, asked, paths, form, output, if_failed)
     else:
         render = partial(_render, form=form, context=context, ranks=ranks, plain=output is not None or beside_log)
-        told = _each_whole(found, asked, render, output, if_failed, beside_log)
-    statuses = [status_of(one) for one in told]
+        printed = _each_whole(found, asked, render, output, if_failed, beside_log)
+    statuses = [status_of(one) for one in printed]
     keep_patterns()
     if exit_code:
         raise click.exceptions.Exit(worst(statuses))
@@ -158,7 +158,7 @@ def _newest() -> tuple[str, ...]:
 
 def reads(paths: Sequence[str], wanted: str | None, job_id: str | None, beside: dict[str, Any]) -> list[Read]:
     """The jobs to diagnose: those that are named by their ids, or those of the files; `beside` is what is known beside the logs."""
-    apart = _told_apart(paths, wanted)
+    apart = _separated(paths, wanted)
     if job_id is not None:  # its record is of one of them
         own = [one for one in apart if one.id == job_id]
         paths, apart = (own[0].files if own else paths), ()
@@ -176,7 +176,7 @@ def reads(paths: Sequence[str], wanted: str | None, job_id: str | None, beside: 
     return [Read(one, one.label, _beside(one, beside, len(apart))) for one in apart]
 
 
-def _told_apart(paths: Sequence[str], wanted: str | None) -> tuple[JobFiles, ...]:
+def _separated(paths: Sequence[str], wanted: str | None) -> tuple[JobFiles, ...]:
     """The jobs of these paths that are asked for; none where all files are one job's, or something that only its reader can tell of."""
     if wanted is not None and (not paths or "-" in paths):
         raise UserError("--job-id picks a job among files", "name them, or give the id to --job to ask Slurm")
@@ -229,8 +229,8 @@ def _job_ids(words: Sequence[str]) -> tuple[str, ...]:
 
 def _beside(one: JobFiles, beside: dict[str, Any], count: int) -> Job | None:
     """What saved texts of Slurm and the script tell of one of the jobs."""
-    told = beside["slurm_info"]
-    if not (told or beside["script"]) or (told and count > 1 and one.id is None):
+    printed = beside["slurm_info"]
+    if not (printed or beside["script"]) or (printed and count > 1 and one.id is None):
         return None
     from slurmdoctor.slurm import gather
 

@@ -140,13 +140,13 @@ class Bar(ExitStack):
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-            told = TextColumn("{task.description}") if about else DownloadColumn()
+            column = TextColumn("{task.description}") if about else DownloadColumn()
             console = Console(stderr=True)
             # no thread: processes are forked
             bar = Progress(
                 "reading",
                 BarColumn(20),
-                told,
+                column,
                 TimeRemainingColumn(),
                 console=console,
                 transient=True,

@@ -85,13 +85,13 @@ def _filters(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         chosen.__doc__, made = command.__doc__, chosen
         for name in kinds:
-            told, letter = f"Jobs of this {name}; may be given again.", name[0].upper()
-            made = click.option(f"--{name}", f"{name}s", multiple=True, metavar=letter, help=told)(made)
-        for name, told in (
+            about, letter = f"Jobs of this {name}; may be given again.", name[0].upper()
+            made = click.option(f"--{name}", f"{name}s", multiple=True, metavar=letter, help=about)(made)
+        for name, when in (
             ("until", "before this time."),
             ("since", "at this time or later: 2026-11-01, 7d, as sacct takes it."),
         ):
-            made = click.option(f"--{name}", callback=_moment, metavar="DATE", help=f"Jobs that ended {told}")(made)
+            made = click.option(f"--{name}", callback=_moment, metavar="DATE", help=f"Jobs that ended {when}")(made)
         return made
 
     return wrapped
@@ -134,7 +134,7 @@ _READ = {
 _JOB = 100_000
 """A job costs as much as so many bytes, beside its own."""
 _ALONE = 60.0
-"""Seconds without any worker after which a pipe is told that."""
+"""Seconds without any worker after which a message says so on a pipe."""
 
 
 def _shard(context: click.Context, option: click.Parameter, given: str | None) -> tuple[int, int] | None:

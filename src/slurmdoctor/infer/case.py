@@ -90,5 +90,5 @@ def ranks_of(finding: Finding, *more: Incident) -> set[int]:
 
 
 def printed_above(one: Incident, other: Incident) -> bool:
-    """Whether `one` stands above `other` in the same file."""
+    """Whether `one` is above `other` in the same file."""
     return one.main.hit.source == other.main.hit.source and one.main.order < other.main.order

@@ -1,4 +1,4 @@
-"""Timeline → finding: the root, told apart from its cascade, and the first failing rank. Pure, in named steps.
+"""Timeline → finding: the root, separated from its cascade, and the first failing rank. Pure, in named steps.
 
 Each step takes what the steps before concluded, and returns it with its own conclusion and reasons. What a later step needs
 is a field of the finding, never a reason.

@@ -38,7 +38,7 @@ def rate_confidence(finding: Finding, case: Case) -> Finding:
         return _rated(finding, "medium" if known else "low")
     rank = finding.origin.rank
     agrees = rank is not None and any(r.first and r.rank == rank for r in case.reports)
-    witness = [reason("table-agrees")] if agrees else [reason("spoke-on")] if _spoke_on(root) else []
+    witness = [reason("table-agrees")] if agrees else [reason("spoke-on")] if _printed_on(root) else []
     found = because(finding, *_reasons_of_order(finding, root, case.timeline), *witness)
     return _rated(found, _of_root(finding, root, case.timeline, agrees))
 
@@ -59,14 +59,14 @@ def _of_root(finding: Finding, root: Incident, timeline: Timeline, agrees: bool)
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
     done = timeline.finished is not None and timeline.finished.order > root.main.order
-    went_on = root.main.survived or (not agrees and (done or _spoke_on(root)))
+    went_on = root.main.survived or (not agrees and (done or _printed_on(root)))
     raised = bool(root.main.traceback or _RAISED.search(root.main.hit.text))
     went_on = went_on or (raised and _others_named(finding, timeline))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
 
 
-def _spoke_on(root: Incident) -> bool:
-    """Whether the root's writer said much after it, and it may be only an error on the way."""
+def _printed_on(root: Incident) -> bool:
+    """Whether the root's writer printed much after it, and it may be only an error on the way."""
     return all(event.outlived not in ("", "maybe") for event in root.events)
 
 
@@ -94,7 +94,7 @@ def _reasons_of_order(finding: Finding, root: Incident, timeline: Timeline) -> l
 
 
 def how_ordered(root: Event, others: Sequence[Event], timeline: Timeline) -> str | None:
-    """What shows that the root came before the others: `time`, `line`, `partly`; `below`: it stands below them."""
+    """What shows that the root came before the others: `time`, `line`, `partly`; `below`: it is below them."""
     if timeline.order == "unknown":
         return None
     if timeline.order == "timestamps":

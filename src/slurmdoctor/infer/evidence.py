@@ -1,4 +1,4 @@
-"""What shows a finding: its lines, where each rank stands, the nodes to leave out, and the batch script's mistakes."""
+"""What shows a finding: its lines, the state of each rank, the nodes to leave out, and the batch script's mistakes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _standings(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]
     suspicion = finding.suspicion
     if suspicion is not None:
         yield "suspect", suspicion.ranks, (suspicion.how,), _trace_of_suspect(suspicion, root, case)
-        if suspicion.stands_in:
+        if suspicion.stuck_in:
             dumped = case.observed.dumps[suspicion.waiting[0]].line
             yield "waiting", suspicion.waiting, (reason("stacks-show-waiting"),), dumped.place
     else:
@@ -139,15 +139,15 @@ def _standings(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]
 
 
 def _first(finding: Finding, root: Incident) -> Iterator[_Group]:
-    """The rank that was first, and those that failed alike."""
-    if finding.origin.rank is None and not finding.alike:
+    """The rank that was first, and those that failed the same way."""
+    if finding.origin.rank is None and not finding.together:
         return
-    first = finding.alike if finding.origin.rank is None else (finding.origin.rank,)
+    first = finding.together if finding.origin.rank is None else (finding.origin.rank,)
     yield "first", first, finding.how, root.main.hit.place
-    alike = [i.main for i in finding.same if i.main.origin.rank is not None]
-    if alike or root.main.others:
-        ranks = (rank for event in (root.main, *alike) for rank in event.ranks)
-        yield "first", ranks, (reason("failed-alike", cause=root.cause),), (alike or [root.main])[0].hit.place
+    together = [i.main for i in finding.same if i.main.origin.rank is not None]
+    if together or root.main.others:
+        ranks = (rank for event in (root.main, *together) for rank in event.ranks)
+        yield "first", ranks, (reason("failed-alike", cause=root.cause),), (together or [root.main])[0].hit.place
 
 
 def _followers(finding: Finding, root: Incident, case: Case) -> Iterator[_Group]:
@@ -179,7 +179,7 @@ def _trace_of_suspect(suspicion: Suspicion, root: Incident, case: Case) -> Place
     if root.main.origin.rank in suspects:
         return root.main.hit.place
     dump = case.observed.dumps.get(first)
-    if suspicion.stands_in and dump is not None:
+    if suspicion.stuck_in and dump is not None:
         return dump.line.place
     line = case.observed.last_words.get(first) or next((r.line for r in case.reports if suspects & set(r.ranks)), None)
     return line.place if line is not None else None
@@ -231,15 +231,17 @@ def listed_nodes(finding: Finding) -> str:
     """The nodes that the message itself lists."""
     if finding.root is None:
         return ""
-    said = (e for i in (finding.root, *finding.same) for e in (i.main, *i.events) if e.cause == finding.root.cause)
-    return next((e.captures["nodes"] for e in said if e.captures.get("nodes")), "")
+    of_the_cause = (
+        e for i in (finding.root, *finding.same) for e in (i.main, *i.events) if e.cause == finding.root.cause
+    )
+    return next((e.captures["nodes"] for e in of_the_cause if e.captures.get("nodes")), "")
 
 
 def _by_the_extent(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
     """Whether the failure belongs to some nodes, where all ranks had it and elsewhere none, or to all nodes in the same way."""
     extent, node_of = finding.extent, rank_map.node_of
-    told = finding.facts.get("nodes")
-    nodes = max(len(set(node_of.values())), told if isinstance(told, int) else 0)
+    counted = finding.facts.get("nodes")
+    nodes = max(len(set(node_of.values())), counted if isinstance(counted, int) else 0)
     if nodes < 2 or not extent.ranks:
         return {}
     if extent.of == len(extent.ranks) or len(extent.nodes) == nodes:

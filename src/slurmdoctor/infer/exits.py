@@ -64,12 +64,12 @@ def _by_the_status(finding: Finding, status: int, case: Case) -> Finding:
     return _taken(finding, given, reason("given-status"), case)
 
 
-def _taken(finding: Finding, told: ProcessExit, who: Reason, case: Case) -> Finding:
-    """The finding with an exit that is told of the job or a step, where it may be the first process's own."""
+def _taken(finding: Finding, reported: ProcessExit, who: Reason, case: Case) -> Finding:
+    """The finding with an exit that is reported for the job or a step, where it may be the first process's own."""
     root = finding.root
-    of_python = root is not None and root.main.traceback and told.code == 1
+    of_python = root is not None and root.main.traceback and reported.code == 1
     if root is None or finding.cause in case.traits["is-ending"] or of_python:
-        return replace(finding, exit=told, exit_how=(who,))
+        return replace(finding, exit=reported, exit_how=(who,))
     return finding
 
 
@@ -106,8 +106,8 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
     reports = [r for r in case.reports if not (held_up and r.ranks)]
     fitting = [r for r in reports if root is None or could_be_own(r, root, case.knowledge)]
     if fitting:
-        alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
-        return _seen_by(fitting[0], finding, "witness" if alike else "witness-of-several")
+        same = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
+        return _seen_by(fitting[0], finding, "witness" if same else "witness-of-several")
     if root is None:
         return finding
     own_end = next((r for r in reports if r.exit.exit_class not in STOPPED), None)
@@ -185,5 +185,5 @@ def worst_exit(job: JobRecord) -> ProcessExit | None:
     """The bad exit that Slurm recorded: of the last step that failed, else of the script, else of the job."""
     of_step = job.failed_step.exit if job.failed_step is not None else None
     of_script = from_code(job.exit_status) if job.exit_status else None
-    told = (of_step, of_script, job.exit, job.derived)
-    return next((one for one in told if one is not None and one.exit_class != "ok"), None)
+    reported = (of_step, of_script, job.exit, job.derived)
+    return next((one for one in reported if one is not None and one.exit_class != "ok"), None)

@@ -45,7 +45,7 @@ _EMERGENCY = "emergency_save"
 """The fact of a save that a signal brought about."""
 _SHOWN = 60
 """Characters of a line that a fix quotes."""
-_ALIKE = 0.9
+_EQUAL = 0.9
 """The least share of the fullest GPU's memory that each of them uses where all were as full."""
 
 
@@ -58,7 +58,7 @@ def collect_facts(finding: Finding, case: Case, script: ScriptEvidence | None = 
     if by_slurm or (finding.cause == HANG and finding.state.kind is not None):
         facts |= _how_it_ended(finding, case.timeline)
     if (done := _trained(finding, case)) is not None:
-        facts |= {"trained": _said(done), **_known(spared=_each_nodes_first(case))}
+        facts |= {"trained": _words_of(done), **_known(spared=_each_nodes_first(case))}
     if finding.work is not None:
         facts |= {"busy": finding.work.kind, "busy_with": finding.work.text}
     if finding.timeout is not None:
@@ -150,7 +150,7 @@ def note_after_training(finding: Finding, case: Case) -> Finding:
     if finding.verdict == "no-failure":
         return _nothing_trained(finding, case)
     done = _trained(finding, case)
-    return finding if done is None else because_first(finding, reason("trained", text=_said(done)))
+    return finding if done is None else because_first(finding, reason("trained", text=_words_of(done)))
 
 
 def _trained(finding: Finding, case: Case) -> SignalHit | None:
@@ -161,12 +161,12 @@ def _trained(finding: Finding, case: Case) -> SignalHit | None:
     return done if done is not None and done.by_program else None
 
 
-def _said(done: SignalHit) -> str:
+def _words_of(done: SignalHit) -> str:
     return done.line.text.strip()[:_SHOWN]
 
 
 def _each_nodes_first(case: Case) -> str | None:
-    """The tasks of which no bad end is told, where each is the lowest of a node whose other tasks all ended with 1."""
+    """The tasks of which no bad end is reported, where each is the lowest of a node whose other tasks all ended with 1."""
     steps = [report for report in case.reports if report.kind == "step" and report.tasks]
     left = never_ended(case)
     lowest = {min(report.tasks) - 1 for report in steps if report.exit.code == 1}
@@ -183,9 +183,9 @@ def _nothing_trained(finding: Finding, case: Case) -> Finding:
     trained = any(step.order > last.order for step in case.timeline.progress)
     if trained or not 0 <= done.line.offset - last.line.end <= LIMITS.few_words:
         return finding
-    told = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
-    step = number(told["step"]) if told.get("step") else None
-    return because_first(finding, reason("nothing-trained", path=told.get("path"), step=step))
+    captured = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
+    step = number(captured["step"]) if captured.get("step") else None
+    return because_first(finding, reason("nothing-trained", path=captured.get("path"), step=step))
 
 
 # ── checkpoints and restarts ─────────────────────────────────────────────────────────────────
@@ -236,14 +236,14 @@ def _of_restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
 
 
 def _runs(timeline: Timeline, observed: Observations, cuts: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and the last step of each run in which steps were made; the first is what it resumed from, where told."""
+    """The first and the last step of each run in which steps were made; the first is what it resumed from, where the log shows it."""
     resumed = [m for m in observed.signals if m.signal.kind == "resumed" and m.captures.get("step")]
     found: list[tuple[int, int]] = []
     for start, end in pairwise([0, *cuts, 1 << 62]):
         steps = [p.step for p in timeline.progress if p.step is not None and start <= p.order < end]
         if steps:
-            told = [number(m.captures["step"]) for m in resumed if start <= m.order < end]
-            found.append((min([*told, *steps]), max(steps)))
+            captured = [number(m.captures["step"]) for m in resumed if start <= m.order < end]
+            found.append((min([*captured, *steps]), max(steps)))
     return found
 
 
@@ -255,9 +255,9 @@ def _of_memory(rank: int | None, readings: Sequence[MemoryReading], facts: Mappi
     alone = facts.get("world_size") in (None, 1)
     own = [r for r in readings if _rank_of(r, facts) == rank and (rank is not None or (alone and r.gpu is None))]
     used = [reading.used or 0 for reading in readings if reading.rank is None]
-    alike = len(used) == len(readings) > 0 and min(used) >= _ALIKE * max(used)
-    found = _of_readings(own or (readings if alike else ()), readings)
-    return found | ({"memory_elsewhere": True} if alike and not own else {})
+    equal = len(used) == len(readings) > 0 and min(used) >= _EQUAL * max(used)
+    found = _of_readings(own or (readings if equal else ()), readings)
+    return found | ({"memory_elsewhere": True} if equal and not own else {})
 
 
 def _rank_of(reading: MemoryReading, facts: Mapping[str, Any]) -> int | None:

@@ -91,33 +91,33 @@ def _named(
     incidents: Sequence[Incident],
     case: Case,
 ) -> Finding:
-    """The root's rank, where it was the first or alone; where all ranks failed alike at once there is none."""
+    """The root's rank, where it was the first or alone; where all ranks failed the same way at once there is none."""
     rank, world, node_of = origin.rank, world_of(case.observed), case.rank_map.node_of
     assert rank is not None
-    alike = tuple(alike_ranks(root, incidents, case.knowledge))
-    everyone = len(alike) > 1 and len(alike) >= max(len(world.ranks), alike[-1] + 1)
-    if root.cause == HANG and len(alike) > 1:  # who stood still alike is not told apart by milliseconds
+    together = tuple(ranks_together(root, incidents, case.knowledge))
+    everyone = len(together) > 1 and len(together) >= max(len(world.ranks), together[-1] + 1)
+    if root.cause == HANG and len(together) > 1:  # who stood still alike is not told apart by milliseconds
         origin = Origin(time=origin.time, dated=origin.dated)
-        how: tuple[Reason, ...] = (reason("stood-still-alike", ranks=alike),)
+        how: tuple[Reason, ...] = (reason("stood-still-alike", ranks=together),)
     else:
         if everyone:
-            known = (reason("all-alike", count=len(alike), rank=rank, all=world.complete),)
-        elif len(alike) > 1:
-            known = (reason("first-of-alike", order=case.timeline.order, aligned=_aligned(case), ranks=alike),)
+            known = (reason("all-alike", count=len(together), rank=rank, all=world.complete),)
+        elif len(together) > 1:
+            known = (reason("first-of-alike", order=case.timeline.order, aligned=_aligned(case), ranks=together),)
         how = known or (_how_known(finding, root, rank, case),)
         here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
         if any(event.rank_basis == "lone-launcher" for event in here):
             how = (*how, reason("local-rank-assumed"))
     if everyone and world.complete and _at_once(root, incidents, case):
-        one_node = len({node_of.get(rank, origin.node) for rank in alike}) == 1
+        one_node = len({node_of.get(rank, origin.node) for rank in together}) == 1
         origin = replace(origin, rank=None, local_rank=None, node=origin.node if one_node else None)
-    return replace(finding, origin=origin, how=how, alike=alike if everyone else ())
+    return replace(finding, origin=origin, how=how, together=together if everyone else ())
 
 
 def _at_once(root: Incident, incidents: Sequence[Incident], case: Case) -> bool:
-    """Whether no clock shows one of those who failed alike far before the others: then none of them was first."""
-    alike = (i for i in incidents if same_failure(i, root, case.knowledge) and i.main.ranks - root.main.ranks)
-    return min((case.key(i)[0] for i in alike), default=0.0) - case.key(root)[0] <= LIMITS.at_once
+    """Whether no clock shows one of those who failed the same way far before the others: then none of them was first."""
+    together = (i for i in incidents if same_failure(i, root, case.knowledge) and i.main.ranks - root.main.ranks)
+    return min((case.key(i)[0] for i in together), default=0.0) - case.key(root)[0] <= LIMITS.at_once
 
 
 def _where_it_ended(finding: Finding, root: Incident, case: Case) -> Origin:
@@ -167,7 +167,7 @@ def _rank_of_same(finding: Finding, root: Incident, case: Case) -> int | None:
 
 
 def _one_of_many(root: Incident, own: Sequence[ExitReport], case: Case) -> bool:
-    """Whether its line, or its witness, names one rank for several that ended alike, and not the first."""
+    """Whether its line, or its witness, names one rank for several that ended the same way, and not the first."""
     if root.report is not None and root.report.kind == "box":
         return len({rank for r in own for rank in r.ranks}) > 1
     more = any("more_ranks" in e.captures for e in case.events)
@@ -175,9 +175,9 @@ def _one_of_many(root: Incident, own: Sequence[ExitReport], case: Case) -> bool:
 
 
 def _several_crashed(finding: Finding, root: Incident) -> bool:
-    """Whether several processes told of the same end, none of them its rank: a launcher names the one that it noticed."""
-    told = (e.origin for e in _own_events(finding, root) if e.origin.rank is None)
-    return len({(origin.node, origin.pid) for origin in told if origin.pid is not None}) > 1
+    """Whether several processes reported the same end, none of them its rank: a launcher names the one that it noticed."""
+    reported = (e.origin for e in _own_events(finding, root) if e.origin.rank is None)
+    return len({(origin.node, origin.pid) for origin in reported if origin.pid is not None}) > 1
 
 
 def _own_events(finding: Finding, root: Incident) -> list[Event]:
@@ -190,8 +190,8 @@ def _own_events(finding: Finding, root: Incident) -> list[Event]:
 
 def _group_rank(finding: Finding, root: Incident) -> int | None:
     """The rank in the default process group, where all lines of the root's cause agree on it."""
-    told = {e.captures["group_rank"] for e in _own_events(finding, root) if "group_rank" in e.captures}
-    return int(told.pop()) if len(told) == 1 else None
+    reported = {e.captures["group_rank"] for e in _own_events(finding, root) if "group_rank" in e.captures}
+    return int(reported.pop()) if len(reported) == 1 else None
 
 
 def _struck(finding: Finding, root: Incident, case: Case) -> tuple[Origin, tuple[Reason, ...]]:
@@ -211,7 +211,7 @@ def _struck(finding: Finding, root: Incident, case: Case) -> tuple[Origin, tuple
 
 
 def _ended_by_itself(root: Incident, rank: int, incidents: Sequence[Incident], case: Case) -> Incident | None:
-    """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
+    """Of ranks that failed the same way at once, the one that ended by itself came before those that were stopped meanwhile."""
     ends: dict[int | None, str] = {one: r.exit.exit_class for r in case.reports if r.kind != "step" for one in r.ranks}
     if ends.get(rank) != "terminated":
         return None
@@ -248,14 +248,14 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, own: list[
 
 
 def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[ExitReport], case: Case) -> Finding:
-    """Neither the line nor a witness names one rank. All failed alike only where so many said so."""
+    """Neither the line nor a witness names one rank. All failed the same way only where so many reported it."""
     everyone = tuple(sorted({rank for r in own for rank in r.ranks}))
     nodes = {r.node for r in own if r.node}
     node = origin.node or (nodes.pop() if len(nodes) == 1 else None)
-    alike: tuple[int, ...] = ()
+    together: tuple[int, ...] = ()
     if len(everyone) > 1:
-        said = sum(e.count for e in _own_events(finding, root))
-        alike = everyone if root.report is not None or said >= len(everyone) else ()
+        printed = sum(e.count for e in _own_events(finding, root))
+        together = everyone if root.report is not None or printed >= len(everyone) else ()
         how = reason("ended-alike", ranks=everyone)
     elif origin.local_rank is not None:
         how = reason("local-rank-only", local_rank=origin.local_rank)
@@ -263,18 +263,18 @@ def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[Exi
         how = reason("no-rank")
     else:
         how = _first_or_only(finding, root, case)
-    return replace(finding, origin=replace(origin, node=node), how=(how,), alike=alike)
+    return replace(finding, origin=replace(origin, node=node), how=(how,), together=together)
 
 
 # ── how far it reached ───────────────────────────────────────────────────────────────────────
 
 
 def measure_extent(finding: Finding, case: Case) -> Finding:
-    """The finding with its extent: which ranks failed alike or waited, of how many, and on which nodes; counted, never estimated."""
+    """The finding with its extent: which ranks failed the same way or waited, of how many, and on which nodes; counted, never estimated."""
     ranks = _ranks(finding, case)
     of = finding.suspicion.of if finding.suspicion is not None else None
     nodes = _nodes(ranks, finding, case.rank_map)
-    whole = _is_node(ranks, nodes, case.rank_map) and not _ended_alike(finding, case) - ranks
+    whole = _is_node(ranks, nodes, case.rank_map) and not _ended_together(finding, case) - ranks
     extent = Extent(tuple(sorted(ranks)), of or world_size(case.observed, case.record), nodes, whole)
     return replace(finding, extent=extent)
 
@@ -285,16 +285,16 @@ def _ranks(finding: Finding, case: Case) -> set[int]:
         return set(suspicion.ranks or suspicion.waiting)
     if root is None or root.cause in case.traits["scheduler"]:
         return set()
-    found = set(finding.alike) if rank is None else {rank, *finding.alike}
+    found = set(finding.together) if rank is None else {rank, *finding.together}
     # those that waited for rank 0 did not fail alike
     alone = root.report is not None or finding.held_up == "awaited"
-    return found if alone else found | set(alike_ranks(root, finding.same, case.knowledge))
+    return found if alone else found | set(ranks_together(root, finding.same, case.knowledge))
 
 
-def alike_ranks(root: Incident, others: Iterable[Incident], knowledge: Knowledge) -> list[int]:
+def ranks_together(root: Incident, others: Iterable[Incident], knowledge: Knowledge) -> list[int]:
     """The ranks of the root's failure, in order, with those of the same failure elsewhere."""
-    alike = (i for i in (root, *others) if same_failure(i, root, knowledge))
-    return sorted({rank for i in alike for e in i.events if e.cause == root.cause for rank in e.ranks})
+    together = (i for i in (root, *others) if same_failure(i, root, knowledge))
+    return sorted({rank for i in together for e in i.events if e.cause == root.cause for rank in e.ranks})
 
 
 def same_failure(one: Incident, root: Incident, knowledge: Knowledge) -> bool:
@@ -320,7 +320,7 @@ def _is_node(ranks: set[int], nodes: Sequence[str], rank_map: RankMap) -> bool:
     return there == ranks and len(set(rank_map.node_of.values())) > 1
 
 
-def _ended_alike(finding: Finding, case: Case) -> set[int]:
+def _ended_together(finding: Finding, case: Case) -> set[int]:
     """The ranks that ended with the exit code of the first failure, and of which no line tells another reason."""
     code = finding.exit.code if finding.exit is not None else None
     if code is None or finding.root is None:

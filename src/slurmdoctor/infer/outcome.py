@@ -135,18 +135,18 @@ def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
 
 def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
     """The incidents of processes that printed nothing of their end themselves."""
-    spoke = {rank for i in incidents for e in i.events for rank in e.ranks}
+    printed = {rank for i in incidents for e in i.events for rank in e.ranks}
     # a rank that lost a peer or timed out aborts: an abort of somebody tells nothing more
     generic = case.traits["generic"]
     waited = any(i.main.role in ("cascade", "either") and i.cause not in generic for i in incidents)
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
     first_end = _first_own_ends(case.reports)
-    found = not_stopped = _not_stopped(case, spoke)
+    found = not_stopped = _not_stopped(case, printed)
     for report in case.reports:
         cause = cause_of(report.exit, case.knowledge)
         if report.exit.code == 0 or report.exit.signal in _WARNINGS:
             continue
-        silent = [r for r in report.ranks if r not in spoke]
+        silent = [r for r in report.ranks if r not in printed]
         accounted = (report.ranks and not silent) or unlabelled
         if cause in (EXIT_CODE, COMMAND_NOT_FOUND, ABORT) and accounted:
             continue
@@ -160,13 +160,13 @@ def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
     return found
 
 
-def _not_stopped(case: Case, spoke: set[int]) -> list[Incident]:
+def _not_stopped(case: Case, printed: set[int]) -> list[Incident]:
     """Slurm ended a step because a task had failed, and stopped all tasks but few: these are the ones that had failed."""
     reports = [r for r in case.reports if r.kind == "step" and r.ranks]
     if not any(e.rule == TASK_FAILED for e in case.events) or any(r.exit.exit_class not in STOPPED for r in reports):
         return []
     left, stopped = untold_tasks(reports), len({rank for report in reports for rank in report.ranks})
-    if not left or len(left) > max(1, stopped // LIMITS.few) or spoke.intersection(left):
+    if not left or len(left) > max(1, stopped // LIMITS.few) or printed.intersection(left):
         return []
     beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
     ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=left, tasks=left)
@@ -237,7 +237,7 @@ def decide_whether_failed(case: Case, incidents: Sequence[Incident], silent: Seq
         return Finding("failed")
     done = case.timeline.finished
     proof = [i for i in (*incidents, *silent) if not all(e.warned for e in i.events)]
-    after = [i for i in proof if _stands_after_finish(i.main, case.timeline) and not _parted(i, case)]
+    after = [i for i in proof if _comes_after_finish(i.main, case.timeline) and not _parted(i, case)]
     telling = any(i.main.role in TELLING or i.report is not None for i in after) or unresolved_exits(case.timeline)
     if done is not None and not telling:
         return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:400]),))
@@ -271,7 +271,7 @@ def _parted(incident: Incident, case: Case) -> bool:
     return any(source == incident.main.hit.source and order < incident.main.order for source, order in ends)
 
 
-def _stands_after_finish(event: Event, timeline: Timeline) -> bool:
+def _comes_after_finish(event: Event, timeline: Timeline) -> bool:
     """Whether an event came after the line that says that the program completed."""
     done = timeline.finished
     if done is None:

@@ -91,12 +91,12 @@ def _times(case: Case) -> dict[Place, float]:
     lines += [((step.source, step.offset), Origin(step.rank, time=step.shown_time), "") for step in steps]
     found: dict[Place, float] = {}
     latest: dict[int, float] = {}
-    for place, origin, said in sorted(lines, key=lambda line: line[0]):
+    for place, origin, stamp in sorted(lines, key=lambda line: line[0]):
         above = latest.get(place[0])
         time = above
         if origin.time is not None:
             time = origin.time - case.timeline.clocks.ahead_of(place[0], origin.rank, origin.node)
-        by_slurm = parse_time(said)
+        by_slurm = parse_time(stamp)
         if by_slurm is not None and (time is None or _one_clock(by_slurm - time)):
             time = by_slurm
         if time is not None:
@@ -308,16 +308,16 @@ class _Scene:
         return self._standing.get(rank) in _LEADS
 
     def _marks(self, rank: int | None) -> list[Mark]:
-        """What is told of a rank; also where it was first, or suspected, and no line of its own shows it."""
-        told = self._seen(rank).marks
+        """What is shown of a rank; also where it was first, or suspected, and no line of its own shows it."""
+        seen_marks = self._seen(rank).marks
         root, standing = self.finding.root, self._standing.get(rank)
         state = {"suspect": "silent", "first": "failed"}.get(standing or "")
-        if rank is None or root is None or any(mark.kind == "first" for mark in told):
-            return told
+        if rank is None or root is None or any(mark.kind == "first" for mark in seen_marks):
+            return seen_marks
         one = Mark(0.0, "first", self.finding.cause, rank=rank)
         if standing == "first":
             one = replace(one, place=root.main.hit.place, text=_quoted(root.main.hit.raw))
-        return [*told, *[replace(one, at=at) for at, now in self._turns(rank) if now == state][:1]]
+        return [*seen_marks, *[replace(one, at=at) for at, now in self._turns(rank) if now == state][:1]]
 
     def _turns(self, rank: int | None) -> list[tuple[float, State]]:
         """From where on a rank was in which state, in order; of what names none of several nothing is known."""

@@ -88,7 +88,7 @@ def unexplained(tier: Sequence[Incident], explainers: Iterable[Incident], case: 
     """The incidents of a tier that no other one brings about; all of them where each is explained.
 
     Of incidents that explain the same, the first by time and the first by place explain all that the others do: in each
-    file, for what stands in it, and over all files.
+    file, for its lines, and over all files.
     """
     firsts: dict[object, Incident] = {}
     by_file: dict[int | None, list[Incident]] = {}

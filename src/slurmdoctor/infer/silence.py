@@ -62,10 +62,10 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     if suspicion is not None:
         finding = _with_suspicion(finding, root, suspicion, case)
     elif finding.cause == HANG:
-        heard = case.observed.ranks_heard
-        if world.complete or len(heard) >= LIMITS.waiting_of_unknown:
-            finding = _with_silent(finding, tuple(rank for rank in world.ranks if rank not in heard), world.size)
-    first = {w.told_by for w in case.timeline.collectives} - {None}
+        printing = case.observed.ranks_that_printed
+        if world.complete or len(printing) >= LIMITS.waiting_of_unknown:
+            finding = _with_silent(finding, tuple(rank for rank in world.ranks if rank not in printing), world.size)
+    first = {w.reporter for w in case.timeline.collectives} - {None}
     return because(finding, reason("timed-out-first", rank=first.pop())) if len(first) == 1 else finding
 
 
@@ -74,7 +74,9 @@ def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) ->
     exits = {report.ranks[0]: report for report in case.reports if len(report.ranks) == 1}
     explained = bool(_fallen(root, case))
     works = case.timeline.collectives
-    return _named_by_others(finding) or waiting_ranks.suspect(works, world, exits, case.observed.ranks_heard, explained)
+    return _named_by_others(finding) or waiting_ranks.suspect(
+        works, world, exits, case.observed.ranks_that_printed, explained
+    )
 
 
 def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:
@@ -85,7 +87,7 @@ def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case
     finding = replace(finding, suspicion=suspicion, silent=suspicion.silent)
     if suspicion.kind != "unclear":
         finding = _with_silent(finding, suspicion.silent, suspicion.of)
-    if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
+    if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stuck_in:
         words = case.observed.last_words.get(suspicion.ranks[0])
         if words is not None:
             finding = because(finding, reason("meanwhile", rank=suspicion.ranks[0], text=words.text.strip()[:_SHOWN]))
@@ -107,11 +109,11 @@ def _from_stacks(observed: Observations) -> Suspicion | None:
     ranks, usual = odd
     here = observed.dumps[ranks[0]].innermost
     how = reason("stands-elsewhere", ranks=ranks, here=here, usual=usual)
-    return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stands_in=here)
+    return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stuck_in=here)
 
 
 def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason) -> Suspicion | None:
-    """The ranks that others waited for, if any; of several one is not told from the others."""
+    """The ranks that others waited for, if any; of several one is not distinguished from the others."""
     sure: Confidence = "medium" if len(ranks) == 1 else "low"
     return Suspicion("missing", ranks, waiting, how, sure) if ranks else None
 
@@ -144,22 +146,22 @@ def name_suspect(finding: Finding, suspicion: Suspicion, case: Case) -> Finding:
 
 def name_missing_peer(finding: Finding, root: Incident, case: Case) -> Finding:
     """The process that the others waited for, where the log shows who did not come, or that rank 0 was busy."""
-    spoke = ranks_of(finding)
-    ranks = tuple(sorted(spoke))
+    printed = ranks_of(finding)
+    ranks = tuple(sorted(printed))
     origin = Origin(time=root.main.origin.time, dated=root.main.origin.dated)
     finding = replace(finding, how=(reason("waited-for-unknown", ranks=ranks),), origin=origin)
-    absent = _who_did_not_come(root, spoke, case)
+    absent = _who_did_not_come(root, printed, case)
     suspicion = _missing(absent, ranks, reason("never-a-word", waiting=ranks, ranks=absent))
     if suspicion is not None:
         return name_suspect(because(replace(finding, suspicion=suspicion), suspicion.how), suspicion, case)
     words = case.observed.last_words.get(0)
-    if root.cause != ID_TIMEOUT or 0 in spoke or words is None:
+    if root.cause != ID_TIMEOUT or 0 in printed or words is None:
         return finding
     text = words.text.strip()[:_SHOWN]
     if origin.time is not None and (words.origin.time or 0.0) > origin.time + LIMITS.still_there:
         return because(_with_rank_0_busy(finding, text, words.origin.node), reason("rank-0-busy", text=text))
     work = case.observed.rank_0_work
-    if work is None and not _spoke_after(words, (root, *finding.same)):
+    if work is None and not _printed_after(words, (root, *finding.same)):
         return finding
     text = work.text if work else text
     found = replace(finding, rank_0_work=text, last_words=words)
@@ -172,16 +174,16 @@ def _with_rank_0_busy(finding: Finding, text: str, node: str | None) -> Finding:
     return replace(finding, origin=origin, how=(reason("rank-0-busy", text=text),), rank_0_work=text)
 
 
-def _spoke_after(words: Line, waits: Sequence[Incident]) -> bool:
+def _printed_after(words: Line, waits: Sequence[Incident]) -> bool:
     """Whether rank 0 still printed when the others had given up, also by the clock where both show it."""
     ends = [wait.main for wait in waits if wait.main.hit.source == words.source]
     if not ends or any(words.offset < end.hit.offset for end in ends):
         return False
-    said = words.origin.time
-    return said is None or all(end.origin.time is None or said >= end.origin.time for end in ends)
+    printed_at = words.origin.time
+    return printed_at is None or all(end.origin.time is None or printed_at >= end.origin.time for end in ends)
 
 
-def _who_did_not_come(root: Incident, spoke: set[int], case: Case) -> tuple[int, ...]:
+def _who_did_not_come(root: Incident, printed: set[int], case: Case) -> tuple[int, ...]:
     """The ranks that no line names, where a count of those who came agrees with it."""
     joined, expected = root.main.captures.get("joined", ""), root.main.captures.get("expected", "")
     if not (joined.isdecimal() and expected.isdecimal()):
@@ -189,13 +191,13 @@ def _who_did_not_come(root: Incident, spoke: set[int], case: Case) -> tuple[int,
     came, size = number(joined), number(expected)
     if size > MOST_RANKS or case.rank_map.world_size not in (None, size):
         return ()
-    missing = set(range(size)) - spoke - case.rank_map.seen - set(case.rank_map.node_of)
+    missing = set(range(size)) - printed - case.rank_map.seen - set(case.rank_map.node_of)
     agrees = len(missing) == size - came and len(missing) <= LIMITS.unheard * size
-    return tuple(sorted(missing)) if agrees and spoke else ()
+    return tuple(sorted(missing)) if agrees and printed else ()
 
 
 def note_who_joined(finding: Finding, case: Case) -> Finding:
-    """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is told."""
+    """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is named."""
     marks = [mark for mark in case.observed.signals if mark.signal.kind == "fact"]
     joining = any("members" in mark.captures for mark in marks)
     size, seen = case.rank_map.world_size, case.rank_map.seen
@@ -254,8 +256,8 @@ def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
 
 def _timeout_of(root: Incident, observed: Observations) -> float | None:
     """Seconds for which the others waited, where the log tells."""
-    told = root.main.captures.get("timeout_ms") or str(observed.numbers.get("timeout_ms", ""))
-    return number(told) / 1000 if told.isdecimal() else None
+    milliseconds = root.main.captures.get("timeout_ms") or str(observed.numbers.get("timeout_ms", ""))
+    return number(milliseconds) / 1000 if milliseconds.isdecimal() else None
 
 
 def finished_before(root: Incident, case: Case) -> SignalHit | None:

@@ -136,17 +136,17 @@ def _completed(finding: Finding, job: JobRecord, case: Case) -> Finding:
     derived = job.derived if step is None and job.derived is not None and job.derived.exit_class != "ok" else None
     step_failed = step is not None or (last is None and derived is not None)
 
-    def said(code: str) -> Reason:
+    def note(code: str) -> Reason:
         return reason(f"completed-{code}", by_script=job.exit_status == 0, step=step, derived=derived)
 
     if finding.verdict == "failed":
         if step_failed or not _only_symptoms(finding):
-            return because(finding, said("status-hides"))
-        return _acquitted(finding, said("no-root"))
+            return because(finding, note("status-hides"))
+        return _acquitted(finding, note("no-root"))
     if step_failed and case.timeline.finished is None:
         found = replace(finding, verdict="failed", cause=EXIT_CODE, confidence="low")
-        return because(found, said("untold"))
-    return _acquitted(finding, said("no-step-failed")) if finding.verdict == "unknown" else finding
+        return because(found, note("untold"))
+    return _acquitted(finding, note("no-step-failed")) if finding.verdict == "unknown" else finding
 
 
 def _acquitted(finding: Finding, why: Reason) -> Finding:
@@ -177,7 +177,7 @@ def _failed(finding: Finding, state: str | None, job: JobRecord, case: Case) -> 
 
 
 def _sharper(state: str | None, worst: Step | None, job: JobRecord) -> str | None:
-    """The state that says most: a preemption or an out-of-memory step stands behind others."""
+    """The most specific state: a preemption or an out-of-memory step comes after others."""
     if job.preempted_at is not None and state in ("CANCELLED", "FAILED", "TIMEOUT"):
         return "PREEMPTED"
     memory = worst is not None or (job.derived is not None and job.derived.exit_class == "oom-killed")
@@ -188,9 +188,9 @@ def _failed_without_a_word(finding: Finding, state: str | None, job: JobRecord, 
     worst = worst_exit(job)
     cause = cause_of(worst, case.knowledge) if worst else EXIT_CODE
     if job.state not in FAILED:
-        said = reason("script-ended-with", status=job.exit_status, exit=worst)
+        note = reason("script-ended-with", status=job.exit_status, exit=worst)
     else:
-        said = reason("recorded-state", state=state, exit=job.exit or worst)
+        note = reason("recorded-state", state=state, exit=job.exit or worst)
     healthy = case.timeline.finished is not None or case.timeline.last_progress is not None
     return replace(
         finding,
@@ -200,31 +200,31 @@ def _failed_without_a_word(finding: Finding, state: str | None, job: JobRecord, 
         cause=cause,
         rule=None,
         confidence="low" if cause in (EXIT_CODE, KILLED, SIGTERM) else "medium",
-        reasons=(said, *([reason("log-shows-no-error")] if healthy else ())),
+        reasons=(note, *([reason("log-shows-no-error")] if healthy else ())),
     )
 
 
 def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: JobRecord, case: Case) -> Finding:
     """A state that names a cause: time limit, memory, node, preemption, cancellation."""
     cause = case.knowledge.cause_of_state[state or ""]
-    said = reason("recorded", step=step.id if step else None, state=state)
+    note = reason("recorded", step=step.id if step else None, state=state)
     if cause == TIME_LIMIT:
-        return _out_of_time(finding, said, case)
+        return _out_of_time(finding, note, case)
     if cause == CANCELLED:
         uid = step.cancelled_by if step else job.cancelled_by
-        said = reason("recorded", step=step.id if step else None, state=state, uid=uid, owner=job.uid)
+        note = reason("recorded", step=step.id if step else None, state=state, uid=uid, owner=job.uid)
     elif cause == PREEMPTED and job.state != state:
-        said = reason("preempted-as", state=job.state)
+        note = reason("preempted-as", state=job.state)
     root = finding.root
     if finding.cause == cause:
-        return replace(because(finding, said), confidence="high")
+        return replace(because(finding, note), confidence="high")
     if root is not None and not _yields(finding, root, cause, case):
-        return because(finding, reason("recorded-after" if cause == CANCELLED else "recorded-besides", said=said))
+        return because(finding, reason("recorded-after" if cause == CANCELLED else "recorded-besides", said=note))
     like_oom = cause == HOST_OOM and finding.cause in case.traits["like-oom"]
     if root is not None and root.main.role != "cascade" and like_oom:  # its rank is known to have died of it
-        return _named(finding, cause, "high", said)
+        return _named(finding, cause, "high", note)
     nodes = step.nodes if step else job.nodes
-    return _replaced(finding, cause, "medium" if cause == HOST_OOM else "high", said, *nodes)
+    return _replaced(finding, cause, "medium" if cause == HOST_OOM else "high", note, *nodes)
 
 
 def _yields(finding: Finding, root: Incident, cause: str, case: Case) -> bool:
@@ -241,10 +241,10 @@ def _yields(finding: Finding, root: Incident, cause: str, case: Case) -> bool:
 
 def _signalled(finding: Finding, job: JobRecord, case: Case) -> Finding:
     """The script ended while srun still ran: somebody signalled it."""
-    said = reason("script-signalled", program=job.running_children[0])
+    note = reason("script-signalled", program=job.running_children[0])
     if not _only_an_ending(finding, case) or finding.cause == CANCELLED:
-        return because(finding, said)
-    return _replaced(finding, SIGTERM, "low", Reason("script-signalled-by-unknown", said.values))
+        return because(finding, note)
+    return _replaced(finding, SIGTERM, "low", Reason("script-signalled-by-unknown", note.values))
 
 
 # ── the time limit ──

@@ -1,6 +1,6 @@
 """Who belongs to a job and to a process group, and which rank held up a collective: by what the watchdogs of the others print.
 
-`[Rank 1]` inside a watchdog's message is the rank within the process group; the global rank stands in the line's label.
+`[Rank 1]` inside a watchdog's message is the rank within the process group; the global rank is in the line's label.
 Dump-signal lines print the default group's numbers, whichever group timed out (PyTorch >= 2.4, ProcessGroupNCCL.cpp).
 The largest rank that was seen is never taken for the last one.
 """
@@ -28,7 +28,7 @@ from slurmdoctor.model import (
 )
 
 Place = TypeVar("Place")
-"""Where a rank stands: a frame, or a collective."""
+"""Where a rank is: a frame, or a collective."""
 _SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
 """Launchers of which each of Slurm's tasks runs one, for several ranks."""
 
@@ -103,7 +103,7 @@ def ended_tasks(reports: Sequence[ExitReport]) -> int:
     of_steps = [report for report in reports if report.kind == "step" and report.tasks]
     ended = {task for report in of_steps for task in report.tasks}
     size = max(ended, default=0) + 1
-    nearly_all = len(ended) >= LIMITS.step_told * size
+    nearly_all = len(ended) >= LIMITS.step_reported * size
     return size if nearly_all and size > len({report.node for report in of_steps}) else 0
 
 
@@ -148,7 +148,7 @@ def _by_places(placed: Mapping[int, int], size: int) -> Members:
 
 
 def odd_ones(places: Mapping[int, Place]) -> tuple[tuple[int, ...], Place] | None:
-    """The few ranks that stand, or wait, elsewhere than the many, and where these are; None where nobody stands out."""
+    """The few ranks that are, or wait, elsewhere than most, and where these are; None where there are none."""
     if not places:
         return None
     usual, most = Counter(places.values()).most_common(1)[0]
@@ -160,12 +160,12 @@ def suspect(
     works: Sequence[CollectiveStatus],
     world: Members,
     exits: Mapping[int, ExitReport],
-    heard: Collection[int] = (),
+    seen_ranks: Collection[int] = (),
     at_fault: bool = False,
 ) -> Suspicion | None:
     """Name the rank or ranks that the others waited for.
 
-    `world` has the job's ranks; `exits` are the exit reports of single ranks. Who was `heard` of is not called silent. Where
+    `world` has the job's ranks; `exits` are the exit reports of single ranks. The `seen_ranks` are not called silent. Where
     another fault is known (`at_fault`), that all entered the collective leaves nothing open.
     """
     timed = [w for w in works if w.op is not None]
@@ -178,8 +178,8 @@ def suspect(
     groups = [_members_of(w.group, w.works, works, world) for w in waits]
     members = groups[0]
     # of a log that may be a part nobody is called silent
-    spoke = {w.rank for w in works} | {r for one in waits for r in one.ranks} | set(heard)
-    silent = tuple(r for r in members.ranks if r not in spoke) if _enough(wait, members) else ()
+    printed = {w.rank for w in works} | {r for one in waits for r in one.ranks} | set(seen_ranks)
+    silent = tuple(r for r in members.ranks if r not in printed) if _enough(wait, members) else ()
     lowest: dict[int, CollectiveStatus] = {}
     """Rank -> of the works that it timed out in, that of the lowest number."""
     for work in sorted((w for w in wait.works if w.seq is not None), key=lambda w: -(w.seq or 0)):
@@ -221,7 +221,7 @@ def _wait(
     op = Counter(w.op for w in here.values()).most_common(1)[0][0]
     elsewhere = {w.rank for w in works if w.op is not None} - set(here)
     waiting = {w.rank for w in status if seq is not None and w.seq == seq and w.group in (group, None)}
-    waiting |= {w.told_by for w in works if w.told_by is not None}
+    waiting |= {w.reporter for w in works if w.reporter is not None}
     return _Wait(group, found, seq, op, here, tuple(sorted(set(here) | waiting - elsewhere)))
 
 

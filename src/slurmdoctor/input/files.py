@@ -14,7 +14,7 @@ from slurmdoctor.matching import lazy
 from slurmdoctor.model import LogNotFoundError, UserError
 
 MOST_FILES = 100_000
-"""Files of one job; what stands behind them in the order of the names is not read."""
+"""Files of one job; what follows in the order of the names is not read."""
 
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
 _LOG_NAMES = lazy(
@@ -39,7 +39,7 @@ _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
 
 
 class Found(Struct):
-    """The files that paths name, and what stands beside them and is none."""
+    """The files that paths name, and what is beside them and is none."""
 
     paths: list[str] = field(default_factory=list)
     skipped: list[UnreadError] = field(default_factory=list)
@@ -53,7 +53,7 @@ def files_of(path: str) -> list[str]:
 
 
 def expand(paths: Sequence[str | os.PathLike[str]], most: int = MOST_FILES, *, each_folder: bool = False) -> Found:
-    """All files that the paths name: files, folders, globs, `-`; what stands behind the `most` is skipped.
+    """All files that the paths name: files, folders, globs, `-`; what exceeds the `most` is skipped.
 
     Of files without a log's name those count that lie beside none with one: in one folder if `each_folder`, else in all.
     """
@@ -197,7 +197,7 @@ def walk(folder: str, skipped: list[UnreadError]) -> Iterator[os.DirEntry[str]]:
 
 
 def matching(pattern: str) -> list[str]:
-    """The paths that a glob matches, by name; `**` stands for any folders, and then only files count."""
+    """The paths that a glob matches, by name; `**` means any folders, and then only files count."""
     import glob
 
     if "**" not in pattern:

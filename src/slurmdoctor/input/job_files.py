@@ -113,7 +113,7 @@ def _groups(files: Sequence[Named], look: Look, together: bool, survey: bool) ->
 # ── which numbers are ids ────────────────────────────────────────────────────────────────────
 
 _CERTAIN = 5
-"""Digits of a number that is an id whatever stands beside it."""
+"""Digits of a number that is an id regardless of its neighbors."""
 _ANY, _BY_SLURM = 4, 3
 """Digits from which numbers that differ are ids, in the names of any logs and of those with Slurm's own endings."""
 _OWN = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
@@ -324,7 +324,7 @@ def _by(files: Iterable[Named], key: Callable[[Named], _Of]) -> dict[_Of, list[N
 
 
 def _units(files: Sequence[Named]) -> list[list[Named]]:
-    """Files that are of one job whatever they hold: the streams of a name, ranks that are counted, and a launcher's beside them."""
+    """Files that are of one job regardless of their content: the streams of a name, ranks that are counted, and a launcher's beside them."""
     forms = _by(files, lambda file: (home_of(file), file.template))
     counted = {form for form, group in forms.items() if running(group)}
 

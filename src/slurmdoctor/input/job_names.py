@@ -82,7 +82,7 @@ class Number(Frozen):
     joint: str = ""
     task: int | None = None
     name: str | None = None
-    """What stands before it."""
+    """The text before it."""
 
 
 class Named(Frozen):
@@ -92,7 +92,7 @@ class Named(Frozen):
     folder: str
     """The folder, without the parts that torchrun makes."""
     unit: str
-    """The name without its endings and the words for a stream; a sign stands for the number of a rank, a node or the like."""
+    """The name without its endings and the words for a stream; a sign replaces the number of a rank, a node or the like."""
     template: str
     """The same with a sign for each number."""
     counts: tuple[int, ...] = ()
@@ -205,6 +205,6 @@ def _numbers(stem: str, plain: str) -> tuple[tuple[Number, ...], str, bool]:
 
 
 def _name(stem: str, ident: str) -> str | None:
-    """What stands before the id, where it is a name and no word of Slurm's: `%x`."""
+    """The text before the id, where it is a name and no word of Slurm's: `%x`."""
     before = without_stream(stem.partition(ident)[0])
     return before if before and not re.fullmatch(r"(?:slurm|job|id|run|D|\d|[-_.])+", before, re.I) else None

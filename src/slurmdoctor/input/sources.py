@@ -20,7 +20,7 @@ LONGEST_LINE = 4 * 1024 * 1024
 _COUNTING = 0.2
 """Share of a time limit in which lines of an earlier run are counted."""
 OVERLAP = 40 * 1024
-"""Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
+"""Bytes that such pieces have in common: the surroundings of a word at the edge."""
 
 
 class Block(Frozen):
@@ -29,7 +29,7 @@ class Block(Frozen):
     offset: int
     data: bytes
     size: int
-    """Bytes of the data that count: the line that begins behind them stands whole in the next block."""
+    """Bytes of the data that count: the line that begins after them is whole in the next block."""
     lines: int
     """Line ends in it."""
     open_start: bool = False
@@ -146,12 +146,12 @@ class Source:
             return b""
 
     def leave_out_below(self, byte: int) -> None:
-        """End at this byte of the file, before anything is read: a later run wrote what stands below it."""
+        """End at this byte of the file, before anything is read: a later run wrote what is below it."""
         if self.divisible and self.size is not None and byte < self.begins + self.size:
             self.size = self._end = max(0, byte - self.begins)
 
     def leave_out(self, above: int, deadline: Deadline = NEVER) -> None:
-        """Begin at this byte of the file, before anything is read: an earlier run wrote what stands above it."""
+        """Begin at this byte of the file, before anything is read: an earlier run wrote what is above it."""
         if not self.divisible or self.begins or above <= 0:
             return
         above = min(above, self.size or 0)

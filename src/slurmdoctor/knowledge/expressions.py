@@ -98,7 +98,7 @@ def value(expression: str, facts: Facts) -> Any:
 
 
 def _is(condition: str, wanted: Any, facts: Facts) -> bool:
-    """Whether what stands left in a table is as it wants it: there, absent, `> 1`, a value, or any of a list."""
+    """Whether the left side of a table's row is as it wants it: there, absent, `> 1`, a value, or any of a list."""
     if isinstance(wanted, (tuple, list)):
         return any(_is(condition, one, facts) for one in wanted)
     if isinstance(wanted, str) and COMPARISON.fullmatch(wanted):
@@ -196,7 +196,7 @@ def _number(found: Any) -> int | float | None:
 def fill(template: str, facts: Facts, *, to_paste: bool = False) -> str | None:
     """The text with its placeholders filled; None where one of them is not known.
 
-    `to_paste`: what a log says becomes one argument of a command in backquotes, whatever it holds; None where it cannot.
+    `to_paste`: what a log says becomes one argument of a command in backquotes, with any content; None where it cannot.
     """
     filled: list[str] = []
     try:
@@ -279,7 +279,7 @@ def _names(node: ast.expr) -> frozenset[str]:
 
 # ── sizes of a parallel layout: what is unknown constrains nothing, and is named ─────────────
 
-_TOLD = {
+_GIVEN = {
     "heads": ("heads", "num_heads"),
     "layers": ("layers", "num_layers"),
     "experts": ("experts", "num_experts"),
@@ -298,7 +298,7 @@ _SHOWN = 2
 def layouts(facts: Mapping[str, Any]) -> dict[str, str]:
     """`layouts`: the nearest that fit, as `TP 4 or TP 2`; what they fit (`layout_fits`), and what is not known (`layout_lacks`)."""
     known = {name: size for name, size in facts.items() if type(size) is int and 0 < size <= MOST_RANKS}
-    told = {limit: {known[name] for name in names if name in known} for limit, names in _TOLD.items()}
+    given = {limit: {known[name] for name in names if name in known} for limit, names in _GIVEN.items()}
     # in Megatron-LM, experts are split as the rest is unless told otherwise
     expert_tp = "tp" if facts.get("framework") == "megatron" and "etp" not in known else "etp"
     models = (("tp", "pp", "cp"), (expert_tp, "pp", "ep"))
@@ -306,14 +306,14 @@ def layouts(facts: Mapping[str, Any]) -> dict[str, str]:
         # a divisor of the size that stood there still divides what that one did; 1 splits nothing
         (known[name] % size > 0 or size == 1, abs(math.log2(size / known[name])), name, size)
         for name in _LIMITS.keys() & known
-        for size in _divisors(math.gcd(*(number for limit in _LIMITS[name] for number in told[limit])))
-        if size != known[name] and _fits({**known, name: size}, told, models)
+        for size in _divisors(math.gcd(*(number for limit in _LIMITS[name] for number in given[limit])))
+        if size != known[name] and _fits({**known, name: size}, given, models)
     )[:_SHOWN]
     if not nearest:
         return {}
     limits = dict.fromkeys(limit for *_, name, _ in nearest for limit in _LIMITS[name])
-    fits = [f"{min(told[limit])} {limit}" for limit in limits if told[limit]]
-    lacks = [limit for limit in limits if not told[limit] and any(new for new, *_ in nearest)]
+    fits = [f"{min(given[limit])} {limit}" for limit in limits if given[limit]]
+    lacks = [limit for limit in limits if not given[limit] and any(new for new, *_ in nearest)]
     names = {"layouts": " or ".join(f"{name.upper()} {size}" for *_, name, size in nearest)}
     return names | {"layout_fits": ", ".join(fits), "layout_lacks": ", ".join(lacks)}
 
@@ -322,14 +322,14 @@ def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
 
 
-def _fits(sizes: Mapping[str, int], told: Mapping[str, set[int]], models: tuple[tuple[str, ...], ...]) -> bool:
+def _fits(sizes: Mapping[str, int], given: Mapping[str, set[int]], models: tuple[tuple[str, ...], ...]) -> bool:
     """Whether each size divides what it must, the ranks of a model's copy and of its experts the processes, and the copies the batch."""
     kv, tp = sizes.get("kv_heads", 1), sizes.get("tp", 1)
     parts: list[tuple[int, tuple[str, ...]]] = [
         (math.prod(sizes.get(name, 1) for name in names), ("processes",)) for names in models
     ]
     parts += [(sizes[name], limits) for name, limits in _LIMITS.items() if name in sizes]
-    whole = all(number % size == 0 for size, limits in parts for limit in limits for number in told[limit])
-    copies = (number // parts[0][0] for number in told["processes"])
+    whole = all(number % size == 0 for size, limits in parts for limit in limits for number in given[limit])
+    copies = (number // parts[0][0] for number in given["processes"])
     fed = all(sizes.get("global_batch", 0) % (sizes.get("micro_batch", 1) * count) == 0 for count in copies if count)
     return whole and fed and (kv % tp == 0 or tp % kv == 0)

@@ -94,7 +94,7 @@ def announce(around: Callable[[], AbstractContextManager[object]]) -> None:
 
 
 def loaded(folders: Sequence[APath]) -> Knowledge:
-    """The same as `load` gave last, whatever has happened to the files since."""
+    """The same as `load` gave last, even where the files have changed since."""
     return _latest.get(tuple(folders)) or load(folders, examples=False)
 
 

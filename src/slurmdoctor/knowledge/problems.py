@@ -40,7 +40,7 @@ class Problems(list[Problem]):
     """All mistakes found so far: reading goes on after each, so that all are reported at once, but for thousands."""
 
     def add(self, place: Place, what: str, mend: str) -> None:
-        """Raises TooManyProblemsError after the last one that is worth to be told."""
+        """Raises TooManyProblemsError after the last one that is worth reporting."""
         self.append(Problem(place, what, mend))
         if len(self) >= MOST:
             self.append(Problem(place, f"there are more than {MOST} problems", "fix these first"))

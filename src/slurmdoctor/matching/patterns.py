@@ -2,7 +2,7 @@
 
 Two libraries know our patterns: Python's own `re` compiles one in 0.15 ms, `regex` in half a millisecond, of which a start
 has a hundred, and is itself slow to import. So `compiled` asks `re` first, and `regex` where a pattern holds what `re` lacks. Only
-`regex` can be told when to stop: it searches long lines, and for what a site's rules look for.
+`regex` takes a time limit: it searches long lines, and for what a site's rules look for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def bounded(pattern: str) -> regex.Pattern[str]:
 
 
 def lazy(pattern: str, *literals: str) -> regex.Pattern[str]:
-    """The pattern of a module, compiled when it is first used on a text in which one of the literals stands, where any are given."""
+    """The pattern of a module, compiled when it is first used on a text that contains one of the literals, where any are given."""
     LAZY.append(pattern)
     return lazily(lambda: (pattern, literals))
 

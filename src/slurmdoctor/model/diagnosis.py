@@ -37,7 +37,7 @@ class Suspicion(Frozen):
     """Ranks of the group of which no line was read, where others are suspected or nobody is."""
     of: int | None = None
     """How many ranks the group has, where the log tells."""
-    stands_in: str | None = None
+    stuck_in: str | None = None
     """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
 
 
@@ -106,7 +106,7 @@ class ScriptEvidence(Frozen):
 
 
 class RankStanding(Frozen):
-    """Ranks that stand alike in the failure, why, and a line that shows it."""
+    """Ranks with the same state in the failure, why, and a line that shows it."""
 
     standing: Standing
     ranks: tuple[int, ...]
@@ -119,7 +119,7 @@ class Extent(Frozen):
     """How far a failure reached."""
 
     ranks: tuple[int, ...] = ()
-    """The ranks that failed alike, held up the others, or waited; none where the log names none."""
+    """The ranks that failed the same way, held up the others, or waited; none where the log names none."""
     of: int | None = None
     """How many ranks there are, where the log tells."""
     nodes: tuple[str, ...] = ()
@@ -145,8 +145,8 @@ class Finding(Frozen):
     """How the first failing process ended."""
     exit_how: tuple[Reason, ...] = ()
     step_code: int | None = None
-    alike: tuple[int, ...] = ()
-    """Ranks that failed alike at once."""
+    together: tuple[int, ...] = ()
+    """Ranks that failed the same way at once."""
     extent: Extent = Extent()
     suspicion: Suspicion | None = None
     silent: tuple[int, ...] = ()
@@ -158,7 +158,7 @@ class Finding(Frozen):
     rank_0_work: str | None = None
     """What rank 0 was at while the others waited for its id,"""
     last_words: Line | None = None
-    """and the line that shows it, where rank 0 had said no more."""
+    """and the line that shows it, where rank 0 had printed nothing more."""
     socket_nodes: tuple[str, ...] = ()
     """The few nodes that could not use InfiniBand, as others did."""
     same: tuple[Incident, ...] = ()
@@ -188,7 +188,7 @@ class Finding(Frozen):
     reported: Mapping[str, str] = field(default_factory=dict)
     """Those of them that Slurm reports as bad, and as what."""
     retry: RetryAdvice | None = None
-    """What to do with the job, whatever the cause's fixes are."""
+    """What to do with the job, besides the cause's fixes."""
     node_names: Mapping[str, Any] = field(default_factory=dict)
     """What fixes call the nodes that the failure belongs to."""
     state: RunState = RunState()
@@ -237,7 +237,7 @@ class Span(Frozen):
     """What a rank did from one time to another; a failure that ends at once has no length."""
 
     start: float
-    """Seconds from `Lanes.start`."""
+    """Seconds from `RankTimelines.start`."""
     end: float
     state: State
 
@@ -253,7 +253,7 @@ class Mark(Frozen):
     """None where no line shows it: a rank that never came to what others waited in."""
     line: int | None = None
     rank: int | None = None
-    """Whose it is, of the ranks that went alike."""
+    """Whose it is, of the ranks with the same states."""
     place: tuple[int, int] | None = None
     """(source, offset) of the line."""
 
@@ -298,7 +298,7 @@ class RankTimelines(Frozen):
     dated: bool = False
     """Whether the log's stamps name their year."""
     by_order: bool = False
-    """Ranks share a timeline whose states came in the same order, at whatever times."""
+    """Ranks share a timeline whose states came in the same order, at any times."""
     left_out: tuple[int, ...] = ()
     """Ranks that are in no timeline: there were too many."""
 
@@ -335,7 +335,7 @@ class FirstFailure(Frozen):
     traceback: tuple[str, ...] = ()
     how: str | None = None
     ranks: tuple[int, ...] = ()
-    """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
+    """All ranks that failed the same way at once, where `rank` is only the one first seen (or None)."""
     clock: str | None = None
     """The time of day, as the log shows it."""
     telling: tuple[int, int] | None = None
@@ -423,7 +423,7 @@ class Retry(Frozen):
 
 
 class RankGroup(Frozen):
-    """Ranks that stand alike in the failure (`diagnose --ranks`)."""
+    """Ranks with the same state in the failure (`diagnose --ranks`)."""
 
     standing: Standing
     ranks: tuple[int, ...]

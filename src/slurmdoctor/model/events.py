@@ -29,7 +29,7 @@ def reason(code: str, **values: Any) -> Reason:
 
 
 class Origin(Frozen):
-    """Who said a line, and when. Each field is read from the log, or None: never guessed."""
+    """Who printed a line, and when. Each field is read from the log, or None: never guessed."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -59,7 +59,7 @@ class Line(Frozen):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where the line stands: its source and its offset there. Its number is looked up for the few lines that are shown."""
+        """Where the line is: its source and its offset there. Its number is looked up for the few lines that are shown."""
         return self.source, self.offset
 
 
@@ -90,14 +90,14 @@ class Event(Frozen):
     bound: bool = False
     """The line itself has no time: the origin's is that of a line before it, so it came then or later."""
     others: frozenset[int] = frozenset()
-    """The ranks that printed the same and have no event of their own: of a crowd only the first ones have."""
+    """The ranks that printed the same and have no event of their own: of many ranks only the first ones have."""
     label: bytes = b""
     """The label of its line, which tells its writer from the others (`WriterKey`)."""
     retried: bool = False
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
     outlived: Outlived = ""
     """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else. Maybe: it
-    said something more; perhaps: it spoke on, or told results."""
+    printed something more; perhaps: it printed on, or showed results."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     warned: bool = False
@@ -109,7 +109,7 @@ class Event(Frozen):
 
     @property
     def ranks(self) -> frozenset[int]:
-        """All ranks that the event stands for."""
+        """All ranks that the event represents."""
         return self.others if self.origin.rank is None else self.others | {self.origin.rank}
 
 
@@ -123,7 +123,7 @@ class SignalHit(Frozen):
 
     @property
     def by_program(self) -> bool:
-        """Whether a program prints it: `Training complete!` without a label may be an echo of the batch script (group `said`)."""
+        """Whether a program prints it: `Training complete!` without a label may be an echo of the batch script."""
         return "said" not in self.captures or self.line.raw.strip() != self.line.text.strip()
 
 
@@ -175,7 +175,7 @@ class CollectiveStatus(Frozen):
     """Printed on a dump signal: its numbers are those of the default group, whichever timed out."""
     entered: str | None = None
     """The operation that the rank entered as this number; it need not have hung there."""
-    told_by: int | None = None
+    reporter: int | None = None
     """The rank whose time-out gave the dump signal."""
     timeout_ms: int | None = None
     ran_ms: int | None = None
@@ -361,7 +361,7 @@ Entry = list[Any]
 COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
 STRETCH = 18
 """Binary digits of a stretch's length. After 256 KiB of the log without such a line, the next one begins a new burst."""
-CROWD = 64
+MANY_WRITERS = 64
 """Where more writers than this print the same, of each only its first place and the first of its last burst are kept."""
 
 
@@ -434,7 +434,7 @@ class MatchGroup(Frozen):
         firsts = sorted(place for e in entries for place in e[FIRSTS])[:keep]
         if keep == 1:
             return (firsts[0],)
-        if len(self.writers) > CROWD:
+        if len(self.writers) > MANY_WRITERS:
             again = max(e[BURST_FIRST] for e in entries)
             near = (again >> STRETCH) <= (firsts[0] >> STRETCH) + 1  # one burst, in other words
             return (firsts[0],) if near else (firsts[0], again)
@@ -450,7 +450,7 @@ class SearchResult(Frozen):
     line_index: tuple[tuple[list[int], list[int]], ...]
     """For each source: offsets of blocks, and the number of lines before each; -1 behind text that was not read."""
     matchers_for: Callable[[bytes], Sequence[Matcher]]
-    """A line -> the matchers one of whose literals stands in it."""
+    """A line -> the matchers of which it contains a literal."""
     notes: tuple[Reason, ...] = ()
     """The limits that the search met: what it did not read, or did not confirm."""
     complete: bool = True
@@ -518,17 +518,17 @@ class Observations(Frozen):
     """Whether all of the log was looked at; what was not may hold a failure, or an earlier one."""
 
     @property
-    def ranks_heard(self) -> set[int]:
+    def ranks_that_printed(self) -> set[int]:
         """The ranks of which a line was read."""
-        heard = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
-        heard |= set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
+        printed = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
+        printed |= set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
         paths = (path for n, path in self.rank_map.of_path.items() if any(file.lines for file in self.files[n : n + 1]))
-        return heard | {int(path["rank"]) for path in paths if "rank" in path}
+        return printed | {int(path["rank"]) for path in paths if "rank" in path}
 
     @property
     def ranks_seen(self) -> set[int]:
         """All ranks that the log names, those of which only others tell, too."""
-        seen = self.ranks_heard | self.rank_map.seen | set(self.rank_map.node_of)
+        seen = self.ranks_that_printed | self.rank_map.seen | set(self.rank_map.node_of)
         if self.rank_map.tasks_are_ranks:
             seen |= {task for report in self.reports for task in report.tasks}
         return seen
@@ -586,7 +586,7 @@ class Timeline(Frozen):
     """The attempts that failed before, oldest first."""
     attempts: int = 1
     span: tuple[int, int] = (0, 1 << 62)
-    """From where to where the attempt stands in the job's text."""
+    """Where the attempt begins and ends in the job's text."""
     order: Order = "unknown"
     finished: SignalHit | None = None
     """The last line that says that the program completed."""

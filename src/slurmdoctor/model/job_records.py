@@ -31,7 +31,7 @@ class UserError(Exception):
         return f"{self.message}: {self.mend}" if self.mend else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As it stands, for another process: exceptions pickle only what they were called with."""
+        """As it is, for another process: exceptions pickle only what they were called with."""
         return type(self).__new__, (type(self),), self.__dict__
 
 
@@ -72,7 +72,7 @@ class JobFiles(Frozen):
     """What its user called it: `%x` in a file's name, or the folder."""
     files: tuple[str, ...] = ()
     known_by: KnownBy = "only"
-    """What told it from the other jobs; `only` where there was nothing to tell."""
+    """What distinguished it from the other jobs; `only` where there were no others."""
     doubtful: bool = False
     """They may be of several jobs: nothing tells."""
 
@@ -194,7 +194,7 @@ class JobRecord(Frozen):
     std_out: str | None = None
     std_err: str | None = None
     raw_id: str | None = None
-    """The id that `%j` stands for, where `id` is an array's with the task, or a component's."""
+    """The id that `%j` means, where `id` is an array's with the task, or a component's."""
     submit_line: str | None = None
     found: FoundLogs | None = None
     array_job: str | None = None

@@ -78,7 +78,7 @@ class Derived(Packed):
     parts: tuple[str, ...] = ()
     """Templates, of which those that can be filled are joined by commas."""
     when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
-    told: bool = False
+    in_json: bool = False
     """Whether it is one of the facts in the JSON report."""
 
 
@@ -132,14 +132,14 @@ class LineFormat(Packed):
     after_time: bool = False
     """Only believed directly after a label that held a time."""
     stamp: bool = False
-    """The time stamp of a collector (kubectl, ts): behind it stands the line as its writer printed it."""
+    """The time stamp of a collector (kubectl, ts): after it comes the line as its writer printed it."""
     writer: str = ""
     """A logger's tag that tells its writer apart, searched behind what the logger prints before it. A format without one tells
     its writers apart by its groups, unless it has a time or a level."""
     begins: str = ""
     """The usual characters with which a text may begin that has it; empty where that is not known."""
     literals: tuple[str, ...] = ()
-    """Where there are any, one of them stands in each text that has it: its pattern is not even compiled for others."""
+    """Where there are any, one of them is in each text that has it: its pattern is not even compiled for others."""
 
     USUAL: ClassVar[str] = "\t" + "".join(map(chr, range(32, 127)))
 
@@ -158,7 +158,7 @@ class LineFormat(Packed):
 
     @property
     def tags_rank(self) -> bool:
-        """Whether it is a logger's tag of a rank. Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
+        """Whether it is a logger's tag of a rank. Where it occurs twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
         return bool(self.writer) and self.groups == {"rank"}
 
     @property
@@ -197,7 +197,7 @@ class Signal(Packed):
 
     @property
     def name(self) -> str:
-        """What stands before the slash of its id: of a fact its name."""
+        """The part before the slash of its id: of a fact its name."""
         return self.id.partition("/")[0]
 
 
@@ -245,7 +245,7 @@ class SecretKind(Packed):
 
     id: str
     literals: tuple[str, ...]
-    """Text in small letters of which one stands in every text that holds such a secret."""
+    """Text in small letters of which one is in every text that holds such a secret."""
     shown: str = ""
     """What the mask calls it: `[redacted github token]`; without one, its id."""
     regex: str = ""
@@ -269,13 +269,13 @@ class SecretKind(Packed):
     cut: bool = False
     """Also masked where the line was cut within it: what begins with a literal, and is no word."""
     match: tuple[str, ...] = ()
-    """Lines with such a secret, which `<alnum 36>` stands for: 36 random letters and digits."""
+    """Lines with such a secret, which `<alnum 36>` means: 36 random letters and digits."""
     no_match: tuple[str, ...] = ()
     source: str = ""
 
 
 def admits(entry: Rule | Signal | RankLine | ExitFormat | SecretKind, text: str) -> bool:
-    """Whether one of its literals stands in the text: without one its pattern is not tried."""
+    """Whether one of its literals is in the text: without one its pattern is not tried."""
     return any(literal in text for literal in entry.literals)
 
 
@@ -320,7 +320,7 @@ class Knowledge(Frozen, dict=True, array_like=True):
 
     @cached_property
     def cause_of_state(self) -> Mapping[str, str]:
-        """Slurm's job state -> the cause that it stands for: TIMEOUT -> time-limit."""
+        """Slurm's job state -> the cause that it means: TIMEOUT -> time-limit."""
         return {state: cause.id for cause in self._ours_first for state in cause.slurm_states}
 
     @cached_property
@@ -351,6 +351,6 @@ class SourceFormat(Frozen):
     zone: int | None = None
     """Seconds east of UTC of the stamps that name a zone; UTC counts only where no other is named."""
     stamped: bool = False
-    """A collector's time stamp stands before every line and its label."""
+    """A collector's time stamp precedes every line and its label."""
     per_node: int | None = None
     """The ranks of a node: with them a node's number and a local rank make a rank."""

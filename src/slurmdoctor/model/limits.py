@@ -15,12 +15,12 @@ class Limits(Frozen):
     held_back: int = 8192
     """Bytes that a program without a terminal holds back before it prints them: they may come after the traceback that ended it."""
     nothing_after_cut: int = 200
-    """Bytes after a cut in which no attempt can have said anything."""
+    """Bytes after a cut in which no attempt can have printed anything."""
     attempt_begins: int = 1024
     """Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
     last_try: int = 2048
     """Bytes above an exit within which a survived hint may still be why it failed: nobody went on after the last try."""
-    lines_spoken: int = 6
+    lines_printed: int = 6
     """Different lines of its writer below an error from which it may not have been what ended it;"""
     lines_excused: int = 2
     """the same where the lines around it show that it was caught: then it was not;"""
@@ -67,7 +67,7 @@ class Limits(Frozen):
     stall_of_few_steps: float = 3 * 3600.0
     """with fewer, seconds without one below which nobody calls it a stall."""
     few_words: int = 4096
-    """Bytes in which no step can have been told: after a loop began, or between a loaded checkpoint and the end."""
+    """Bytes in which no step can have been printed: after a loop began, or between a loaded checkpoint and the end."""
     other_clock: float = 60.0
     """Seconds by which a time may lie on the wrong side of another before its clock is taken for another one."""
     zone: float = 1800.0
@@ -100,7 +100,7 @@ class Limits(Frozen):
     """Share of the ranks that may not have joined; of more the log does not hold what they printed."""
     still_there: float = 60.0
     """Seconds after the wait's end from which what rank 0 prints shows that it was still there."""
-    step_told: float = 0.75
+    step_reported: float = 0.75
     """Share of a step's tasks of which Slurm tells an end when it tells of all."""
     at_once: float = 10.0
     """Seconds within which ranks that meet one mistake of the program fail."""

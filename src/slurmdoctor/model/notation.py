@@ -104,15 +104,15 @@ def fold_nodes(names: Iterable[str]) -> str:
     """The reverse of `expand_nodes`: cn01 cn02 cn03 gpu7 -> `cn[01-03],gpu7`, which Slurm's commands take."""
     found = {name: _NUMBERED.fullmatch(name) for name in names}
     padded = {(m[1], m[3]) for m in found.values() if m and m[2][0] == "0" < m[2]}
-    alike: dict[tuple[str, str, int], list[int]] = {}
+    by_form: dict[tuple[str, str, int], list[int]] = {}
     for name, m in found.items():
         if m is None:
-            alike[name, "", 0] = []
+            by_form[name, "", 0] = []
         else:
             width = len(m[2]) if (m[1], m[3]) in padded else 0
-            alike.setdefault((m[1], m[3], width), []).append(int(m[2]))
+            by_form.setdefault((m[1], m[3], width), []).append(int(m[2]))
     pieces = []
-    for (head, tail, width), numbers in alike.items():
+    for (head, tail, width), numbers in by_form.items():
         parts = (piece.split("-") for piece in ranges(numbers).split(",") if piece)
         listed = ",".join("-".join(number.zfill(width) for number in part) for part in parts)
         pieces.append(f"{head}[{listed}]{tail}" if len(numbers) > 1 else f"{head}{listed}{tail}")
@@ -246,12 +246,12 @@ def from_code(code: int) -> ProcessExit:
 
 
 def from_signal(name: str | None) -> ProcessExit:
-    """Where the signal alone is told, and no code."""
+    """Where only the signal is reported, and no code."""
     return ProcessExit(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
 
 
 def from_name(name: str) -> ProcessExit:
-    """Where the name of a signal stands for the code: `SIGKILL` is -9."""
+    """Where the name of a signal replaces the code: `SIGKILL` is -9."""
     from signal import Signals
 
     number = Signals.__members__.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Role = Literal["root", "cascade", "either", "confirmation", "hint"]
-"""How a line stands in the chain of events.
+"""A line's place in the chain of events.
 
 root          may start a failure
 cascade       follows another failure; the answer only where no root is found
@@ -28,7 +28,7 @@ Trait = Literal[
     "proven-by-script", "whole-job", "catch-all", "own-words", "parting",
     "of-machine",
 ]  # fmt: skip
-"""What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
+"""What a cause is like, as far as inference treats such causes the same (`traits:` of a cause's file).
 
 generic           an exit alone establishes it; a more specific cause beside it is the better answer
 waited            printed by a rank that waited for another one, or lost its connection to it
@@ -50,7 +50,7 @@ proven-by-script  a mistake in the batch script can explain it completely
 catch-all         its rules match what no other cause's rules match
 own-words         its lines are a program's own last words: the lines beside them tell what failed
 parting           ranks may print it as they leave one another, after the work was done
-of-machine        a node, a link or storage can bring it about, whatever the program: a survey looks for its node
+of-machine        a node, a link or storage can bring it about in any program: a survey looks for its node
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 
@@ -70,9 +70,9 @@ group-rank           a watchdog's message says [Rank N], and nothing shows a pro
 """
 
 Standing = Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
-"""Where a rank stands in the failure.
+"""A rank's state in the failure.
 
-first       failed first, or alike at once
+first       failed first, or with others at once
 suspect     did not come to the collective that the others waited in
 collateral  failed or was stopped because of another rank
 waiting     waited for another rank
@@ -92,7 +92,7 @@ step      Slurm, of the tasks of a step
 agent     torchelastic's agent, of its own children
 table     torchelastic's table of failures, whose agent saw them end and says of each whether it was the first
 launcher  another launcher, of the processes that it started
-box       the same, in boxes that stand in the order of ranks: that one stands above another says nothing
+box       the same, in boxes in the order of ranks: that one is above another means nothing
 parent    a shell or a program, of a child that need not be a rank
 job       a batch system other than Slurm, of the whole job
 """

@@ -1,4 +1,4 @@
-"""The store of excerpts: what stands around the lines that the search found, read once and taken apart once.
+"""The store of excerpts: the lines around those that the search found, read once and taken apart once.
 
 Readers ask it for the line at a place, for its writer's lines around it, and for all lines of a stretch. It keeps what it read, of
 logs below a megabyte all, and each line that it took apart. A log may grow: what was written since is read when it is asked for.
@@ -41,7 +41,7 @@ MOST: Mapping[str, int] = {
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
 _AS_GOOD = ("stamps", "survival")
-"""Stages whose answers are as good without what stands far away."""
+"""Stages whose answers are as good without far lines."""
 
 _WHOLE = 1024 * 1024
 """Bytes of a log that is kept whole; of a longer one a page around the last place is."""
@@ -203,7 +203,7 @@ class Excerpts:
         return rows[start > 0 :] if data else []
 
     def stamped_before(self, line: Line, label: bytes) -> Line | None:
-        """The last line with a time of this line's writer; where thousands of ranks write, it stands far above."""
+        """The last line with a time of this line's writer; where thousands of ranks write, it is far above."""
         for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
             if may_be_stamped(raw) and self.label(line.source, raw) == label:
                 above = self.line(line.source, offset, raw)
@@ -237,7 +237,7 @@ class Excerpts:
         return self._writer_keys[source](line)
 
     def writer_key(self, source: int) -> WriterKey:
-        """What finds these words: one for all sources whose lines are labelled alike."""
+        """What finds these words: one for all sources whose lines have the same labels."""
         return self._writer_keys[source]
 
     def writer(self, source: int, label: bytes) -> Origin | None:
@@ -247,7 +247,7 @@ class Excerpts:
         return None if rank is None else Origin(rank=rank)
 
     def _mark(self, line: Line) -> bytes:
-        """The first piece of the label, which stands in each line of its writer."""
+        """The first piece of the label, which is in each line of its writer."""
         raw = line.raw.encode()
         start, stop, *_ = self._writer_keys[line.source].span(raw)
         return b"" if "\ufffd" in line.raw[:HEAD] else raw[start:stop]
@@ -255,7 +255,7 @@ class Excerpts:
     def _above(self, line: Line, reach: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
 
-        The first piece of a label stands in each of its writer's lines: those between are passed over. Without one the search
+        The first piece of a label is in each of its writer's lines: those between are passed over. Without one the search
         reaches less far.
         """
         mark = self._mark(line)
@@ -285,7 +285,7 @@ class Excerpts:
         return page.count(b"\n", begin, stop), start + stop
 
     def _stretches_above(self, source: int, stop: int, lowest: int) -> Iterator[tuple[int, bytes]]:
-        """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for stands near."""
+        """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for is near."""
         size = _LOOK_BACK
         start = max(lowest, stop - size)
         while data := self.text(source, start, stop - start):
@@ -354,7 +354,7 @@ class Excerpts:
         return (numbers[number - 1] if number <= len(numbers) else number) + above
 
     def surroundings(self, evidence: Iterable[Event], numbers: Mapping[Place, int | None]) -> tuple[Surroundings, ...]:
-        """What stands around the first lines of the evidence, whoever wrote it, but for those that only followed."""
+        """The lines around the first lines of the evidence, whoever wrote it, but for those that only followed."""
         proofs = [event.hit.place for number, event in enumerate(evidence) if number == 0 or event.role != "cascade"]
         found = []
         for source, offset in list(dict.fromkeys(proofs))[:_SHOWN]:
@@ -375,7 +375,7 @@ def _shown(raw: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def _without_key(texts: list[str]) -> tuple[str, ...]:
-    """Nothing of a private key whose beginning stands too far above to be known as one."""
+    """Nothing of a private key whose beginning is too far above to be known as one."""
     for at, text in enumerate(texts):
         if _KEY_BEGINS in text:
             break

@@ -54,7 +54,7 @@ def clean(line: str) -> str:
 
 
 class _Head(Struct):
-    """What the labels at a text's head hold, and where it stands in the text."""
+    """What the labels at a text's head hold, and where it is in the text."""
 
     end: int = 0
     """Where the text behind the labels begins."""
@@ -130,7 +130,7 @@ class LabelReader:
         return not any(digits_matter(form.pattern) for form in self.formats)
 
     def _head(self, text: str, source: SourceFormat | None) -> _Head:
-        """What stands at the head of a text, and where."""
+        """The labels at the head of a text, and where they are."""
         head = _Head()
         after_time = False
         for _ in range(_MOST_LABELS):
@@ -290,7 +290,7 @@ def _match(form: LineFormat, text: str) -> regex.Match[str] | None:
 
 
 def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
-    """What stands behind a collector's stamp; None where there is none."""
+    """The text after a collector's stamp; None where there is none."""
     found = (_match(form, line) for form in stamps if form.may_begin(line))
     return next((line[one.end() :] for one in found if one), None)
 
@@ -320,7 +320,7 @@ def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
 
 
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
-    """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
+    """Whether a label occurs twice on a line, with two ranks: `[rank4]:[rank12]:`."""
     twice = f"(?:{form.writer or form.pattern}:?){{2}}"
     if not compiled(unnamed(twice)).search(
         "\n".join(sample)

@@ -122,7 +122,7 @@ def _lines_by_kind(plan: Plan, lines: Excerpts) -> Mapping[str, list[tuple[Line,
 
 
 def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan: Plan) -> RuleEvents:
-    """The events of rules, each with the group that it stands for."""
+    """The events of rules, each with the group that it represents."""
     events = RuleEvents(facts)
     for line, reading in kept:
         if isinstance(reading.target, Rule):
@@ -167,6 +167,6 @@ def _is_cut(source: int, lines: Excerpts) -> bool:
 
 
 def _launcher(reports: Sequence[ExitReport], forms: Sequence[ExitFormat]) -> str | None:
-    """The launcher that reported an exit; of several the one whose entry stands first in the table."""
+    """The launcher that reported an exit; of several the one whose entry is first in the table."""
     seen = {report.launcher for report in reports}
     return next((form.launcher for form in forms if form.launcher in seen - {None}), None)

@@ -57,7 +57,7 @@ class Clock:
 
 
 def date(events: Sequence[Event], clock: Clock) -> list[Event]:
-    """The events in order; one without a stamp of its own gets the clock's, but none before what stands above it."""
+    """The events in order; one without a stamp of its own gets the clock's, but none before that of the line above it."""
     latest: dict[int, float] = {}
     dated = []
     for event in events:
@@ -90,7 +90,7 @@ class RepeatedRanks:
         self._ranks: dict[Writer, int | None] = {}
 
     def add(self, event: Event, rule: str | None) -> Event:
-        """The event with the ranks and the number of lines of the repeats that it stands for: that of its rule, or of no rule."""
+        """The event with the ranks and the number of lines of the repeats that it represents: that of its rule, or of no rule."""
         repeats = next((one for one in self._repeats.get(event.hit.place, ()) if one.rule == rule), None)
         if repeats is None:
             return event

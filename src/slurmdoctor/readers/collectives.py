@@ -1,7 +1,7 @@
-"""Reads what watchdogs say of a collective, and tells whose watchdog spoke.
+"""Reads what watchdogs say of a collective, and whose watchdog printed it.
 
 Formats: ProcessGroupNCCL.cpp of PyTorch 1.8 to 2.13. `[Rank 1]` inside a message is the rank within the process group;
-the global rank stands in the line's label. Dump-signal lines print the default group's numbers, whichever group timed out.
+the global rank is in the line's label. Dump-signal lines print the default group's numbers, whichever group timed out.
 """
 
 from __future__ import annotations

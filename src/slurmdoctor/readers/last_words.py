@@ -136,7 +136,7 @@ _MOST_LAST = 40
 _SHOWN = 3
 """Last lines that are shown."""
 _MOST_WORK = 4
-"""Lines of work; what stands above more of them was no end."""
+"""Lines of work; what is above more of them was no end."""
 _COMPLAINT = text("of-an-error")
 _NAMES = "slurm-line low-level-label drawn-line harmless-traceback python-frame raising-code no-last-words"
 _NO_COMPLAINT = tuple(map(text, _NAMES.split()))
@@ -167,7 +167,7 @@ def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) 
 def _telling(last: Iterable[Line], knowledge: Knowledge) -> Iterator[tuple[bool, int, Line]]:
     """(whether it is no complaint, lines below it, line) of the last complaint, and of the last other line that is no noise."""
     work = 0
-    told = False
+    reported = False
     for below, line in enumerate(last):
         if "\ufffd" in line.text or not line.text.strip() or _any(_NO_COMPLAINT, line):
             continue
@@ -175,10 +175,10 @@ def _telling(last: Iterable[Line], knowledge: Knowledge) -> Iterator[tuple[bool,
         if work > _MOST_WORK:
             return
         complains = _COMPLAINT.search(line.text) is not None and not _any(_WORK, line)
-        wanted = complains or not (work or told or _any(_NO_END, line))
+        wanted = complains or not (work or reported or _any(_NO_END, line))
         if wanted and not _follows(line, knowledge):
             yield not complains, below, line
-            told = True
+            reported = True
             if complains:
                 return
 
@@ -218,7 +218,7 @@ _BELOW = 14
 _WORDED = 6
 """of these with words in them."""
 _NEAR = 8192
-"""Bytes above a program's last word in which what it stops for stands."""
+"""Bytes above a program's last word in which the reason for its stop is."""
 _TAIL = 2048
 """Bytes that may follow the last words of a log, and"""
 _TAIL_LINES = 8
@@ -302,7 +302,7 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
 
 
 def _below(first: Line, lines: Excerpts) -> Iterator[Line]:
-    """The lines below that belong to the message: to the first drawn line under words, or empty one where none stands above."""
+    """The lines below that belong to the message: to the first drawn line under words, or empty one where there is none above."""
     above = next(lines.before(first, 1), None)
     boxed = above is not None and not above.text.isspace() and above.text and _RULE.match(above.text) is not None
     worded = 0

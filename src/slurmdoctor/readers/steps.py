@@ -1,4 +1,4 @@
-"""Reads the lines of training steps, `iteration 100/2000 | loss 3.1`, where it is told to: signals of kind `progress` say how they look."""
+"""Reads the lines of training steps, `iteration 100/2000 | loss 3.1`, where it is asked to: signals of kind `progress` say how they look."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def find_steps(
 ) -> tuple[list[Progress], tuple[Reason, ...]]:
     """The steps at each log's end and beginning, and around the events and the marks, (source, offset); of few steps all.
 
-    With what is to be said of logs whose last steps were not all read.
+    With a note on logs whose last steps were not all read.
     """
     reader = StepLines(lines, [s for s in signals if s.kind == "progress"], clock)
     begun = _by_source((e.hit.source, e.hit.offset) for e in events if e.role in ("root", "either", "confirmation"))

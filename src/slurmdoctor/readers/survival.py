@@ -4,7 +4,7 @@ An error that ended its process is followed by its traceback, by what others pri
 
 - where who printed it caught it: within a record of level WARNING, `[WARNING] FileNotFoundError: ...`, or with `attempt 2/5 succeeded` below;
 - where a batch script without `set -e` goes on after `cp: cannot stat ...`, as what other programs print around it shows;
-- where the same writer's step numbers rise after it, whatever the program calls them.
+- where the same writer's step numbers rise after it, under any name.
 
 Where its writer goes on printing, it was perhaps survived. `model/limits.py` has the numbers.
 """
@@ -56,7 +56,7 @@ def judge_survival(
 ) -> list[Event]:
     """The events, and of each whether it was survived, or perhaps outlived.
 
-    `from_outside` are causes that come from Slurm or a person: they end a job at whatever level they are logged. `alone` is whether
+    `from_outside` are causes that come from Slurm or a person: they end a job at any level of the log. `alone` is whether
     lines without a label are all of one process, as far as the log shows.
     """
     around = _Around(lines, events, signals, from_outside)
@@ -104,7 +104,7 @@ class _Around:
         return replace(event, outlived="perhaps") if excused else event
 
     def _retried(self, event: Event) -> bool:
-        """Whether a signal of kind `survived` stands just after it."""
+        """Whether a signal of kind `survived` comes just after it."""
         if not self._dealt_with:
             return False
         near = (event.hit, *self._lines.after(event.hit, LIMITS.retry_lines))
@@ -157,13 +157,13 @@ class _Later(Frozen):
     """What a writer printed after one of its errors."""
 
     offset: int
-    spoke: int = 0
+    printed: int = 0
     long: bool = False
     """Whether it worked for long,"""
     error: str = ""
     """the rule of the next error that was not survived,"""
     before_it: int = 0
-    """and how much was said before that one."""
+    """and how much was printed before that one."""
 
 
 class _After:
@@ -187,24 +187,24 @@ class _After:
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = self._below(event, later.offset) if look and not self._lines.out_of_time() else []
-        spoken, began = _spoken(here), event.origin.time
+        own_lines, began = _own_lines(here), event.origin.time
         rises, last = _rises(here, timed=self._held_back(event))
-        spoke = max(later.spoke, spoken)
+        printed = max(later.printed, own_lines)
         worked = rises >= LIMITS.rising_steps or later.long
         lasted = began is not None and last - began >= LIMITS.long_work
         long = later.long or (worked and (rises >= LIMITS.many_rising_steps or lasted))
-        before_it = max(later.before_it, spoken)
+        before_it = max(later.before_it, own_lines)
         one_writer = self._alone or bool(event.label)
         # the same one again may be another process's
         anew = later.error not in ("", event.rule) and before_it >= LIMITS.lines_before_another and one_writer
         excused = event.outlived == "perhaps"
-        ended = event.order < self._ended and (excused or (one_writer and spoke >= LIMITS.lines_spoken))
-        went_on = excused and (spoke >= LIMITS.lines_excused or any(_WORK.search(line.text) for line in here))
+        ended = event.order < self._ended and (excused or (one_writer and printed >= LIMITS.lines_printed))
+        went_on = excused and (printed >= LIMITS.lines_excused or any(_WORK.search(line.text) for line in here))
         survived = event.retried or worked or anew or ended or went_on
         error, before = (later.error, before_it) if survived else (event.rule, 0)
-        self._later[writer] = _Later(event.hit.offset, spoke, long, error, before)
-        perhaps = excused or spoke >= LIMITS.lines_spoken
-        otherwise: Outlived = "perhaps" if perhaps else "maybe" if spoke else ""
+        self._later[writer] = _Later(event.hit.offset, printed, long, error, before)
+        perhaps = excused or printed >= LIMITS.lines_printed
+        otherwise: Outlived = "perhaps" if perhaps else "maybe" if printed else ""
         return replace(event, outlived="long" if long else "shortly" if survived else otherwise)
 
     def made_steps(self, event: Event) -> bool:
@@ -214,7 +214,7 @@ class _After:
         return not from_buffer and made_steps(event, steps)
 
     def _held_back(self, event: Event) -> bool:
-        """Whether what stands below a traceback may have been printed above it, and was held back until its process ended."""
+        """Whether the lines below a traceback may have been printed above it, and was held back until its process ended."""
         length = self._lines.sources[event.hit.source].length
         ended = event.traceback and _TOP.search(event.traceback[0]) is not None
         return bool(ended) and length - event.hit.offset <= LIMITS.held_back
@@ -238,7 +238,7 @@ def made_steps(event: Event, steps: Sequence[Progress]) -> bool:
 
 
 def _came_at_once(steps: Sequence[Progress], event: Event) -> bool:
-    """Whether no step stands above it and none has a time, and the last one is not the job's last: all came from a buffer."""
+    """Whether no step is above it and none has a time, and the last one is not the job's last: all came from a buffer."""
     if not steps:
         return False
     first, last = steps[0], steps[-1]
@@ -247,7 +247,7 @@ def _came_at_once(steps: Sequence[Progress], event: Event) -> bool:
     return begins_below and not to_the_last and all(s.time is None and not s.label for s in steps)
 
 
-def _spoken(below: Iterable[Line]) -> int:
+def _own_lines(below: Iterable[Line]) -> int:
     """How many different lines are the program's own talk: no traceback, no stack, nothing that ends bring."""
     texts = (one.text for one in below if _WORDY.match(one.text) and not begins_frame(one.text))
     own = (shown for shown in texts if exception_of(shown) is None and not any(t.search(shown) for t in _END_TALK))
@@ -273,7 +273,7 @@ def _rises(lines: Iterable[Line], timed: bool = False) -> tuple[int, float]:
 
 
 AGAIN = Signal("start/first-line", "start", (), "")
-"""What stands for a first line, and for each place at which it is printed again."""
+"""A signal for a first line, and for each place at which it is printed again."""
 _FIRST, _HEAD = 6, 4096
 """Lines, and bytes, at a log's beginning that may tell its start."""
 _MOST_BYTES = 16 * 1024 * 1024

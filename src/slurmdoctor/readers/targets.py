@@ -1,7 +1,7 @@
 """Says what the search looks for, and chooses which of the lines that it found are read again.
 
 No job breaks in hundreds of ways at once. Where thousands of ranks print the same, the first ones become events of their
-own; of the others the ranks and the number of lines are kept (`Repeats`). Kinds of exceptions are told apart by class and first words.
+own; of the others the ranks and the number of lines are kept (`Repeats`). Kinds of exceptions are separated by class and first words.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from slurmdoctor.readers.rule_events import begins_frame, captures_of, exception
 from slurmdoctor.search import Literals, digit_sensitive, relaxed, scan, template_of
 
 MOST_KINDS = 256
-"""Kinds that are told apart by class and first words: no job breaks in so many ways."""
+"""Kinds that are separated by class and first words: no job breaks in so many ways."""
 _BETWEEN = ": "
 
 
 KEEP = 4
 KEEP_LIST = 3000
-"""Places kept of lines that come once a node or task, whatever label they carry: so many first and so many last ones."""
+"""Places kept of lines that come once a node or task, with any label: so many first and so many last ones."""
 _KEEP_MAP = 1024
 """The same of lines that name a rank and where it runs, once a rank and often without a label."""
 _KEEP_ATTEMPTS = 64
@@ -88,8 +88,8 @@ def find_lines(
         literals=knowledge.once(_literals_of),
     )
     merged = (g.count for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind)
-    alike = reason("exceptions-alike", count=sum(merged), most=MOST_KINDS)
-    return replace(found, notes=(*found.notes, alike)) if alike.values["count"] else found
+    together = reason("exceptions-alike", count=sum(merged), most=MOST_KINDS)
+    return replace(found, notes=(*found.notes, together)) if together.values["count"] else found
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:
@@ -167,7 +167,7 @@ def _kind(raised: str, words: str, kinds: set[str]) -> str:
 
 
 def _first_words(message: str) -> str:
-    """The first words of an exception's message without names and numbers: alike for all ranks that fail alike."""
+    """The first words of an exception's message without names and numbers: the same for all ranks that fail the same way."""
     return template_of(message[:40]).replace("#", "")[:24]
 
 
@@ -198,7 +198,7 @@ class Reading(Frozen):
     offset: int
     target: Target
     count: int
-    """The lines that its event stands for."""
+    """The lines that its event represents."""
 
 
 class Repeats(Frozen):
@@ -212,12 +212,12 @@ class Repeats(Frozen):
 
 
 class Plan(Frozen):
-    """The lines to read again, in the log's order, and the repeats by the line whose event stands for them."""
+    """The lines to read again, in the log's order, and the repeats by the line whose event represents them."""
 
     places: tuple[Reading, ...]
     repeats: dict[tuple[int, int], list[Repeats]]
     notes: tuple[Reason, ...]
-    """What to tell of places that were worth reading, and too many."""
+    """The note on places that were worth reading, and too many."""
 
 
 def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
@@ -264,7 +264,7 @@ def kind_of(target: Target) -> str:
 
 
 def _chosen(group: MatchGroup, raised: Set[Writer]) -> list[MatchSample]:
-    """The writers that are worth reading: all, or of a crowd the first ones, the first ones of its last burst, and of tracebacks who `raised`."""
+    """The writers that are worth reading: all, or of very many the first ones, the first ones of its last burst, and of tracebacks who `raised`."""
     target = group.matcher.target
     few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target in _PYTHON else 0
     if not few or len(group.writers) <= few:
@@ -292,6 +292,6 @@ def _ends(items: Sequence[Item], most: int) -> Sequence[Item]:
 
 
 def _places(seen: MatchSample, target: Target) -> Iterator[Reading]:
-    """The lines of one writer. Each event stands for its line; the first one also for those whose places were not kept."""
+    """The lines of one writer. Each event represents its line; the first one also for those whose places were not kept."""
     for number, offset in enumerate(seen.places):
         yield Reading(seen.source, offset, target, seen.count - len(seen.places) + 1 if number == 0 else 1)

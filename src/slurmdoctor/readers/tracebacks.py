@@ -63,7 +63,7 @@ _HELD_LINES = 8
 _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 _DRAWN = 40
-"""Characters of a drawn line that parts what stands above it from another program's block."""
+"""Characters of a drawn line that parts what is above it from another program's block."""
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
 _MOST_HELD = 8
@@ -71,7 +71,7 @@ _MOST_HELD = 8
 _LAST_LINES = 8
 """Lines below an exception of which none but other exceptions may follow, where it is taken for its writer's last word."""
 _FAR = 64 * 1024
-"""Bytes: without a label, what stands farther apart than this is not one traceback."""
+"""Bytes: without a label, lines farther apart than this are not one traceback."""
 
 
 class Traceback(Frozen):
@@ -193,7 +193,7 @@ def _raiser(header: Line, spawned: str | None) -> Origin:
 
 
 def _held_by(lines: Excerpts, exception: Line) -> Literal["", "traceback", "frames"]:
-    """What stands in the message of an exception, below its first line."""
+    """The lines of an exception's message below its first one."""
     unfinished = exception.text.rstrip().endswith(":")
     for line in lines.after(exception, _HELD_LINES):
         if begins_frame(line.text):

@@ -1,4 +1,4 @@
-"""The report for a chat, as Markdown or for Slack: short, and harmless whatever the log holds.
+"""The report for a chat, as Markdown or for Slack: short, and harmless with any log.
 
 Text of a log is quoted in a code block or escaped. GitHub, GitLab, Discord and Mattermost read Markdown in different ways; what
 escapes cannot reach in one of them (mentions, bare links, a fence of more than three backticks in Discord) is broken with a
@@ -84,7 +84,7 @@ def _fixes(diagnosis: Diagnosis, count: int, scale: float) -> list[tuple[str, st
 
 
 def pieces(text: str) -> list[tuple[bool, str]]:
-    """A sentence's commands, each in its backquotes, and what stands between them, with its blanks."""
+    """A sentence's commands, each in its backquotes, and the text between them, with its blanks."""
     split = re.split(r"(`[^`\s][^`]*`)", one_line(text))
     return [(number % 2 == 1, piece) for number, piece in enumerate(split) if piece]
 
@@ -205,12 +205,12 @@ def slack_message(diagnosis: Diagnosis) -> Element:
     elements: list[Element] = [_section(*head)]
     if parts.quote:
         elements.append({"type": "rich_text_preformatted", "elements": [_text(parts.quote)]})
-    said: list[Element] = []
+    section: list[Element] = []
     for label, text in parts.parts:
-        new = "\n" if said else ""
-        said.append(_text(f"{new}{label}: ", bold=True) if label else _text(new))
-        said += [_text(piece[1:-1], code=True) if is_code else _text(piece) for is_code, piece in pieces(text)]
-    elements += [_section(*said)] if said else []
+        new = "\n" if section else ""
+        section.append(_text(f"{new}{label}: ", bold=True) if label else _text(new))
+        section += [_text(piece[1:-1], code=True) if is_code else _text(piece) for is_code, piece in pieces(text)]
+    elements += [_section(*section)] if section else []
     if parts.asks:
         rows = [
             _section(_text(f"{shows}: "), _text(command, code=True)) if command else _section(_text(shows))
@@ -236,8 +236,8 @@ def _kind(kind: Rows) -> Element:
 def escape(text: str) -> str:
     """Text of any origin as mrkdwn without any markup of its own."""
     # Slack knows no escape for these; look-alikes cannot open bold, code or struck text
-    alike = str.maketrans("*`~", "∗ˋ∼")
-    return _unreachable(html.escape(one_line(text), quote=False).translate(alike))
+    lookalikes = str.maketrans("*`~", "∗ˋ∼")
+    return _unreachable(html.escape(one_line(text), quote=False).translate(lookalikes))
 
 
 def _message(text: str, elements: list[Element]) -> Element:

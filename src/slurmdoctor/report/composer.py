@@ -37,7 +37,7 @@ from slurmdoctor.model import (
     when,
 )
 from slurmdoctor.report.fixes import advise, derive, derived_facts, names_for_fixes, verify
-from slurmdoctor.report.reasons import sentence, sentences, told
+from slurmdoctor.report.reasons import as_sentences, sentence, sentences
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.wording import exit_words, meaning_of
@@ -77,7 +77,7 @@ def compose(
     found = Diagnosis(
         finding.verdict,
         evidence=proof,
-        reasons=told(finding.reasons, knowledge),
+        reasons=as_sentences(finding.reasons, knowledge),
         facts=facts,
         coverage=_coverage(finding, timeline, observed),
         rank_timelines=_worded(rank_timelines, observed, numbers, named.title or ""),
@@ -143,7 +143,7 @@ class _Lines:
         )
 
     def rank_group(self, standing: RankStanding) -> RankGroup:
-        """Ranks that stand alike, with the line that shows it."""
+        """Ranks with the same state, with the line that shows it."""
         file, line = self.place(standing.place) if standing.place is not None else (None, None)
         return RankGroup(standing.standing, standing.ranks, sentences(standing.why) or "", file, line)
 
@@ -173,7 +173,7 @@ def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
         line=line,
         text=text,
         traceback=root.main.traceback,
-        ranks=finding.alike,
+        ranks=finding.together,
         how=how,
         telling=_telling(text, root.main.rule, cause),
     )
@@ -260,12 +260,12 @@ def _silent(finding: Finding, observed: Observations) -> tuple[int, ...]:
     if suspicion is None:
         return ()
     missing = suspicion.ranks if suspicion.kind == "missing" else ()
-    return tuple(sorted({*missing, *suspicion.silent} - observed.ranks_heard))
+    return tuple(sorted({*missing, *suspicion.silent} - observed.ranks_that_printed))
 
 
 _SOURCES = ("sacct", "scontrol")
 _MOST_SIBLINGS = 8
-_NOT_TOLD = {
+_NO_RECORD = {
     "unreachable": "Slurm is not reachable from here",
     "gone": "Slurm no longer knows job {job}",
     "silent": "Slurm does not say where the log is",
@@ -282,10 +282,10 @@ def how_found(job: JobRecord, found: FoundLogs) -> str:
     """`Slurm is not reachable from here: read ./slurm-4711.out, found by its name`."""
     first, count = found.files[0], len(found.files)
     shown = one_line(redact(first if "/" in first else f"./{first}"))
-    told = shown if count == 1 else f"{shown} and {count - 1:,} more"
+    as_sentences = shown if count == 1 else f"{shown} and {count - 1:,} more"
     how = _HOW[found.how] if found.how != "name" else f"found by {'its name' if count == 1 else 'their names'}"
-    why = _NOT_TOLD[found.slurm].format(job=job.id, log=one_line(redact(job.std_out or "")))
-    return f"{why}: read {told}, {how}"
+    why = _NO_RECORD[found.slurm].format(job=job.id, log=one_line(redact(job.std_out or "")))
+    return f"{why}: read {as_sentences}, {how}"
 
 
 _TICKS = 7

@@ -29,7 +29,7 @@ RETRIES = {
 
 
 Row = tuple[str, str, str]
-"""A line's style of `report.terminal`, what stands before it, and its text, which may be wrapped."""
+"""A line's style of `report.terminal`, the text before it, and its own text, which may be wrapped."""
 
 
 def page(cause: Cause, known: Knowledge) -> Iterator[Row]:

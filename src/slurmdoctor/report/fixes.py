@@ -58,7 +58,7 @@ def derive(cause: Cause, facts: Facts) -> dict[str, Any]:
 
 def derived_facts(cause: Cause, derived: Facts) -> dict[str, Any]:
     """Those of the derived names that are facts of the job."""
-    names = {one.id for one in cause.let if one.told}
+    names = {one.id for one in cause.let if one.in_json}
     return {k: round(v, 2) if isinstance(v, float) else v for k, v in derived.items() if k in names}
 
 
@@ -81,9 +81,13 @@ def best(cause: Cause, facts: Facts, advice: RetryAdvice | None = None) -> list[
     return found
 
 
-def _needless(fix: Fix, remedy: Remedy, better: Fix, said: Remedy) -> bool:
+def _needless(fix: Fix, remedy: Remedy, better: Fix, proposed: Remedy) -> bool:
     """Whether a fix adds nothing to a better one, or rules it out: of one topic, plainer, or in nearly its words."""
-    return (fix.one_of is not None and fix.one_of == better.one_of) or _plainer(fix, better) or same_words(remedy, said)
+    return (
+        (fix.one_of is not None and fix.one_of == better.one_of)
+        or _plainer(fix, better)
+        or same_words(remedy, proposed)
+    )
 
 
 def _plainer(fix: Fix, than: Fix) -> bool:
@@ -131,11 +135,11 @@ def advise(
     word = fitting[0][0].retry if fitting else None
     word = (finding.retry if agreed else None) or word or ("elsewhere" if finding.reported else cause.retry)
     retry = _retry(finding, word)
-    agreeing = [said for fix, said in fitting if fix.retry in (None, word) and _leaves_out(said, retry)]
+    agreeing = [proposed for fix, proposed in fitting if fix.retry in (None, word) and _leaves_out(proposed, retry)]
     own = (*agreeing[:1], *_one_node(finding, knowledge), *agreeing[1:])
     shown = [*first]
     for remedy in own:
-        if len(shown) + len(last) < MOST and not any(same_words(remedy, said) for said in shown):
+        if len(shown) + len(last) < MOST and not any(same_words(remedy, proposed) for proposed in shown):
             shown.append(remedy)
     return (*shown, *last), retry
 
@@ -171,14 +175,14 @@ def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
     )
 
 
-def _leaves_out(said: Remedy, retry: Retry) -> bool:
+def _leaves_out(proposed: Remedy, retry: Retry) -> bool:
     """Whether a fix excludes no node that the retry line does not."""
-    named = {node for listed in _EXCLUDED.findall(said.do) for node in expand_nodes(listed.rstrip(",."))}
+    named = {node for listed in _EXCLUDED.findall(proposed.do) for node in expand_nodes(listed.rstrip(",."))}
     return not named or named <= set(retry.exclude_nodes)
 
 
 def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
-    """The node to look at, where all its ranks failed alike and nobody else.
+    """The node to look at, where all its ranks failed the same way and nobody else.
 
     Who only waited speaks against no node; what failed between two nodes, against neither.
     """
@@ -228,12 +232,12 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
 
 
 def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
-    names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stands_in": suspicion.stands_in}
+    names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stuck_in": suspicion.stuck_in}
     listed = ranges(suspicion.ranks, SHORT)
     if suspicion.kind == "mismatch":
         names["odd_ranks"] = listed
     elif suspicion.ranks:
-        late = listed if suspicion.kind == "behind" and not suspicion.stands_in else None
+        late = listed if suspicion.kind == "behind" and not suspicion.stuck_in else None
         names |= {"silent_ranks": listed, "suspects": names_of(suspicion.ranks), "late_ranks": late}
     elif suspicion.kind == "all-entered":
         names["all_entered"] = len(suspicion.waiting)
@@ -261,8 +265,8 @@ def _of_the_root(finding: Finding, root: Incident) -> dict[str, Any]:
     """What failed, where in the program, and on how many ranks."""
     known = root.main.captures
     names: dict[str, Any] = {"failed": _how_many(finding, root)}
-    said = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
-    if listed := next((e.captures["nodes"] for e in said if e.captures.get("nodes")), None):
+    proposed = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
+    if listed := next((e.captures["nodes"] for e in proposed if e.captures.get("nodes")), None):
         # `nodes` is also how many there are
         names["nodes"] = fold_nodes(expand_nodes(listed))
     stack = frames(root.main.traceback)
@@ -309,23 +313,23 @@ def _is_other_copy(root: str, script_dir: str) -> bool:
 
 
 def _how_many(finding: Finding, root: Incident) -> int:
-    """The ranks that failed alike; without labels so many processes as raised the same."""
+    """The ranks that failed the same way; without labels so many processes as raised the same."""
     if finding.extent.ranks or not root.main.traceback:
         return max(len(finding.extent.ranks), 1)
-    alike = [e.count for i in (root, *finding.same) for e in i.events if e.rule == root.main.rule]
-    return max(sum(alike), 1)
+    counts = [e.count for i in (root, *finding.same) for e in i.events if e.rule == root.main.rule]
+    return max(sum(counts), 1)
 
 
 _DETAILS = text("exception-details")
 _RAISES = text("raising-code")
 _PACKAGE = lazy(r"(?:site|dist)-packages/(\w+)")
-_LONGEST_PLACE, _LONGEST_SAID, _LONGEST_CODE = 48, 90, 60
+_LONGEST_PLACE, _LONGEST_MESSAGE, _LONGEST_CODE = 48, 90, 60
 
 
 def of_the_exception(traceback: Sequence[str], exception: str, message: str) -> Mapping[str, Any]:
     """Its place and code in the user's own files, the package that raised it, and what its message names; None where not known."""
-    said = one_line(f"{exception}: {message}" if message else exception)
-    names: dict[str, Any] = {"said": said if len(said) <= _LONGEST_SAID else None}
+    proposed = one_line(f"{exception}: {message}" if message else exception)
+    names: dict[str, Any] = {"said": proposed if len(proposed) <= _LONGEST_MESSAGE else None}
     if found := _DETAILS.match(f"{exception}: {message}"):
         names |= {name: one_line(value) for name, value in found.groupdict().items() if value}
     stack = frames(traceback)

@@ -135,7 +135,7 @@ def _proofs(found: Diagnosis) -> tuple[list[_Proof], list[_Proof]]:
 
 
 class Drawing:
-    """The rank timelines of a page, and where on it a time stands."""
+    """The rank timelines of a page, and where on it a time is."""
 
     def __init__(self, shown: RankTimelines) -> None:
         self.shown = shown

@@ -20,11 +20,11 @@ _LAST = ("survived", "earlier-attempts")
 
 def sentence(reason: Reason) -> str:
     """What a reason says, in a sentence without a full stop."""
-    said = _SENTENCES[reason.code]
-    return said.format_map(reason.values) if isinstance(said, str) else said(reason.values)
+    template = _SENTENCES[reason.code]
+    return template.format_map(reason.values) if isinstance(template, str) else template(reason.values)
 
 
-def told(reasons: Iterable[Reason], knowledge: Knowledge) -> tuple[str, ...]:
+def as_sentences(reasons: Iterable[Reason], knowledge: Knowledge) -> tuple[str, ...]:
     """The reasons in words, each once: what convinces most first, what was left out last."""
     ordered = sorted(reasons, key=lambda reason: reason.code in _LAST)
     return tuple(dict.fromkeys(sentence(with_symptoms(reason, knowledge)) for reason in ordered))
@@ -65,8 +65,8 @@ def _first_by(order: str, aligned: bool) -> str:
 
 def _earlier(v: Values) -> str:
     counts = Counter(e.cause for e in v["earlier"])
-    told = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
-    return f"this is attempt {v['attempt']}; earlier ones failed with {listed(told)}"
+    as_sentences = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
+    return f"this is attempt {v['attempt']}; earlier ones failed with {listed(as_sentences)}"
 
 
 # ── who was first ────────────────────────────────────────────────────────────────────────────
@@ -199,8 +199,8 @@ def _not_read(v: Values, how: str) -> str:
     kinds = []
     for why, count, names in v["kinds"]:
         word = _WHY[why] + "s" * (why in _NOUNS and count > 1)
-        told = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
-        kinds.append(f"{count:,} {word} ({told})")
+        as_sentences = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
+        kinds.append(f"{count:,} {word} ({as_sentences})")
     return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} {how}: {', '.join(kinds)}"
 
 
@@ -285,14 +285,14 @@ def _numbers_differ(v: Values) -> str:
     by_work: dict[tuple[int | None, str | None], list[int]] = {}
     for seq, op, rank in v["waits"]:
         by_work.setdefault((seq, op), []).append(rank)
-    told = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
-    more = f" and {len(told) - _MOST_NUMBERS} more" if len(told) > _MOST_NUMBERS else ""
+    as_sentences = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
+    more = f" and {len(as_sentences) - _MOST_NUMBERS} more" if len(as_sentences) > _MOST_NUMBERS else ""
     why = (
         "numbers this far apart belong to different process groups, which the log does not name"
         if v["far"]
         else "their order of collectives differs, and the log does not show which rank is wrong"
     )
-    return f"the ranks timed out in different collectives: {', '.join(told[:_MOST_NUMBERS])}{more}; {why}"
+    return f"the ranks timed out in different collectives: {', '.join(as_sentences[:_MOST_NUMBERS])}{more}; {why}"
 
 
 def _waits_unclear(v: Values) -> str:

@@ -1,6 +1,6 @@
 """Masks secrets and removes control characters in everything that is printed.
 
-Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, whatever the log's size.
+Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes for a log of any size.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ _ESCAPED = lazy(
     r"|\\{1,32}(?:[\"'`/=&:]|[nrt]|u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f])"
     r"|%[2-7][0-9A-Fa-f]|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});"
 )
-_STANDS_FOR = {"n": "\n", "r": "\n", "t": "\t"}
+_MEANS = {"n": "\n", "r": "\n", "t": "\t"}
 _BETWEEN_WORDS = lazy(r"\\{0,32}[\"'],?\s{1,64}(?:[bru]{0,2}\\{0,32}[\"'])|\\{0,32}[\"'],(?:[bru]{0,2}\\{0,32}[\"'])")
 # A program that wraps its output does so at the terminal's width; what goes on may stand behind a frame or blanks.
 _NEXT_LINE = lazy(r"\n(?:[|│┃>] ?)?[ \t]{0,60}(?=[\w+/=.~%-])")
@@ -306,7 +306,7 @@ _FRAME = " \t|│┃"
 
 
 class View(Frozen):
-    """A text made from another one, and from where to where each of its characters stands in that one."""
+    """A text made from another one, and from where to where each of its characters is in that one."""
 
     text: str
     starts: Sequence[int]
@@ -371,16 +371,16 @@ def _fold(match: regex.Match[str]) -> str:
 
 
 def _unescape(match: regex.Match[str]) -> str:
-    said = match[0].lstrip("\\")
-    if "\n" in said:
+    spelling = match[0].lstrip("\\")
+    if "\n" in spelling:
         return " "
-    if said in _STANDS_FOR:
-        return _STANDS_FOR[said]
-    if said.endswith(";"):
+    if spelling in _MEANS:
+        return _MEANS[spelling]
+    if spelling.endswith(";"):
         import html  # here: few texts hold what a page escapes
 
-        return html.unescape(said)
-    return said if len(said) == 1 else chr(int(said[1:], 16))
+        return html.unescape(spelling)
+    return spelling if len(spelling) == 1 else chr(int(spelling[1:], 16))
 
 
 Span = tuple[int, int, SecretKind]
@@ -422,7 +422,7 @@ _LONG = 4
 
 
 def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:
-    """All secrets of these kinds, in order and apart; of those that overlap, the kind that stands first in the rules."""
+    """All secrets of these kinds, in order and apart; of those that overlap, the kind that is first in the rules."""
     found: list[Span] = []
     # a mask's own words are no names of keys
     unmasked = _MARK.sub(lambda mark: f"[{'#' * (len(mark[0]) - 2)}]", text) if "[redacted " in text else text
@@ -464,9 +464,9 @@ def _in_view(text: str, kinds: Sequence[SecretKind], *, of_command: bool = False
 
 def _shaped(text: str, kind: SecretKind) -> Iterator[Span]:
     pattern = compiled(kind.regex)
-    told = "secret" in pattern.groupindex
+    grouped = "secret" in pattern.groupindex
     for match in pattern.finditer(text):
-        start, end = match.span("secret") if told and match["secret"] is not None else match.span()
+        start, end = match.span("secret") if grouped and match["secret"] is not None else match.span()
         if _holds(kind, text, start, end):
             yield start, end, kind
 
@@ -525,8 +525,8 @@ def _apart(found: Iterator[Span], kinds: Sequence[SecretKind]) -> list[Span]:
     for start, end, kind in sorted(found, key=lambda span: (span[0], -span[1], order[span[2].id])):
         if apart and start < apart[-1][1]:
             before = apart[-1]
-            told = min(before[2], kind, key=lambda one: order[one.id])
-            apart[-1] = (before[0], max(end, before[1]), told)
+            grouped = min(before[2], kind, key=lambda one: order[one.id])
+            apart[-1] = (before[0], max(end, before[1]), grouped)
         else:
             apart.append((start, end, kind))
     return apart

@@ -77,8 +77,8 @@ class Diagnosis(model.Diagnosis):
 
     def __repr__(self) -> str:
         """One line: the whole is in `to_dict`."""
-        told = {"cause": self.cause.id, "rank": self.first_failure.rank, "confidence": self.cause.confidence}
-        known = "".join(f", {name}={value!r}" for name, value in told.items() if value is not None)
+        shown = {"cause": self.cause.id, "rank": self.first_failure.rank, "confidence": self.cause.confidence}
+        known = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
         return f"Diagnosis({self.verdict!r}{known})"
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Finds what is assigned to a key that names a secret: `name separator value`, whatever separates the two."""
+"""Finds what is assigned to a key that names a secret: `name separator value`, with any separator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 WORDS_APART = "\x1f"
-"""Stands between the words of a command in its view: no text holds it once it is disarmed."""
+"""What is between the words of a command in its view: no text holds it once it is disarmed."""
 _LONGEST_NAME = 64
 _ENOUGH = 128
 """So much of a value tells whether it is a secret."""
@@ -182,9 +182,9 @@ def _value(text: str, at: int, named: Named) -> tuple[int, int] | None:
 
 def _is_secret(value: regex.Match[str], between: regex.Match[str], named: Named, text: str) -> bool:
     """Whether the value is a secret, not a placeholder, code or prose."""
-    said = value["quoted"] or value["bare"]
+    secret = value["quoted"] or value["bare"]
     quoted = value["quoted"] is not None
-    bare = said if quoted else said.rstrip(")]}>:.")
+    bare = secret if quoted else secret.rstrip(")]}>:.")
     if len(bare) < 4 or len(set(bare)) < 3 or is_none(bare, named.kind) or _PLACE.match(bare):
         return False
     if not quoted and _CODE.match(bare):
@@ -203,24 +203,24 @@ def _is_secret(value: regex.Match[str], between: regex.Match[str], named: Named,
     return _is_key(bare, named, plain=between["weak"] is None and between["word"] is None and not prose)
 
 
-def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], named: Named, text: str) -> bool:
+def _is_password(secret: str, value: regex.Match[str], between: regex.Match[str], named: Named, text: str) -> bool:
     """A password may be any word; but where a word may as well be prose or another cell of a table it is none."""
     quoted = value["quoted"] is not None
-    lower = said.lower()
+    lower = secret.lower()
     if not quoted and compiled(r"(?:[a-z]+[_.])+(?:" + "|".join(named.kind.literals) + r")\w*").fullmatch(lower):
         return False  # password=db_password: a variable of the code that is shown
     if between["tag"] is not None:
         return _in_tag(text, between.start(), named)
     if between["row"] is not None:
-        return is_random(said)
+        return is_random(secret)
     if between["word"] and not named.is_flag:
         return (named.name.isupper() or quoted or between["word"] != " ") and not (
-            _SIGNED.search(said) is None or _NUMBER.fullmatch(said)
+            _SIGNED.search(secret) is None or _NUMBER.fullmatch(secret)
         )
     if between["weak"] is not None:
-        told = has_digit(said) or not said.replace("_", "").replace("-", "").replace(".", "").isalnum()
-        return told or _is_row(text, between, value, named)
-    wordy = said.rstrip(",.!").isalpha() and (said.islower() or said.istitle()) and not _UNSPOKEN.search(lower)
+        varied = has_digit(secret) or not secret.replace("_", "").replace("-", "").replace(".", "").isalnum()
+        return varied or _is_row(text, between, value, named)
+    wordy = secret.rstrip(",.!").isalpha() and (secret.islower() or secret.istitle()) and not _UNSPOKEN.search(lower)
     return quoted or between["colon"] is None or not wordy or _PROSE_GOES_ON.match(text, value.end()) is None
 
 
@@ -234,35 +234,35 @@ def _is_row(text: str, between: regex.Match[str], value: regex.Match[str], named
 
 
 def _in_tag(text: str, end: int, named: Named) -> bool:
-    """Whether the name stands in a tag: `<password>`, `<wsse:Password>`."""
+    """Whether the name is in a tag: `<password>`, `<wsse:Password>`."""
     start = end - len(named.name)
     return _OPENS_TAG.search(text, max(0, start - 32), start) is not None
 
 
-def _is_key(said: str, named: Named, plain: bool) -> bool:
-    if _NUMBER.fullmatch(said) or len(said) < 6:
+def _is_key(secret: str, named: Named, plain: bool) -> bool:
+    if _NUMBER.fullmatch(secret) or len(secret) < 6:
         return False
     if plain and named.name.isupper() and "_" in named.name and named.kind.value != "dense":
         return True
-    if is_random(said) or (named.kind.value == "mixed" and not said.isalnum() and _PAIRED.fullmatch(said)):
-        mixed = said != said.lower() and said != said.upper()
-        return named.kind.value != "dense" or (len(said) >= 16 and has_digit(said) and mixed)
-    if named.kind.value != "mixed" or not plain or not said.isalnum():
+    if is_random(secret) or (named.kind.value == "mixed" and not secret.isalnum() and _PAIRED.fullmatch(secret)):
+        mixed = secret != secret.lower() and secret != secret.upper()
+        return named.kind.value != "dense" or (len(secret) >= 16 and has_digit(secret) and mixed)
+    if named.kind.value != "mixed" or not plain or not secret.isalnum():
         return False
-    return len(said) >= 10 or (has_digit(said) and not said.isdigit())
+    return len(secret) >= 10 or (has_digit(secret) and not secret.isdigit())
 
 
-def is_none(said: str, kind: SecretKind) -> bool:
+def is_none(secret: str, kind: SecretKind) -> bool:
     """Whether it is what no value of this kind is: a word of prose, a type, nobody's folder."""
-    return bool(kind.unlike) and compiled(kind.unlike).fullmatch(said.lower().strip("-_!.")) is not None
+    return bool(kind.unlike) and compiled(kind.unlike).fullmatch(secret.lower().strip("-_!.")) is not None
 
 
-def has_digit(said: str) -> bool:
-    return any(char.isdigit() for char in said)
+def has_digit(secret: str) -> bool:
+    return any(char.isdigit() for char in secret)
 
 
-def is_random(said: str, least: int = 8) -> bool:
+def is_random(secret: str, least: int = 8) -> bool:
     """Whether a text is none of words and numbers: `tok_unk7` and `Qwen2ForCausalLM` are."""
-    if len(said) < least or " " in said.strip() or _NUMBER.fullmatch(said):
+    if len(secret) < least or " " in secret.strip() or _NUMBER.fullmatch(secret):
         return False
-    return not all(_WORDS.fullmatch(part) for part in _APART.split(said[:_ENOUGH]) if part)
+    return not all(_WORDS.fullmatch(part) for part in _APART.split(secret[:_ENOUGH]) if part)

@@ -39,7 +39,7 @@ class Look(Frozen):
 
 
 PLAIN = Look(_PIPED, False)
-"""In a file, whatever the terminal is like."""
+"""In a file, for any terminal."""
 
 
 def look(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Look:

@@ -27,7 +27,7 @@ from slurmdoctor.report.wording import Frame, best_frames, delay, ending, place,
 LIMIT = 15
 _MOST_FIXES, _QUOTED = 3, 3
 _WIDEST = 140
-"""Wider lines are hard to read, whatever the terminal's width."""
+"""Wider lines are hard to read on any terminal."""
 _STANDING = {"first": "bad", "suspect": "doubt", "finished": "good"}
 
 
@@ -70,22 +70,22 @@ def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
 
 
 def _blocks(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
-    """All that is said below the headline, in its order; what there is nothing to say of is empty."""
+    """All blocks below the headline, in their order; a block without content is empty."""
     failed, sure = diagnosis.verdict == "failed", diagnosis.cause.confidence == "high"
     exit = ending(diagnosis) if failed else ""
     why = wording.reasons(diagnosis)
     return [
         *(_quote(diagnosis, width, context) if failed else _state(diagnosis, width)),
         _ends(diagnosis, width),
-        _said("exit", exit.split("; "), width, 5),
+        _clauses("exit", exit.split("; "), width, 5),
         Block(_then(diagnosis, width), 10, 1, "then", "rows"),
         *_fixes(diagnosis.fixes, width),
-        _said("retry", wording.retry(diagnosis).split("; "), width, 6),
-        _said("why", why, width, 7, len(_wrapped(why[0], width)) if why else 0),  # the first one is never cut
+        _clauses("retry", wording.retry(diagnosis).split("; "), width, 6),
+        _clauses("why", why, width, 7, len(_wrapped(why[0], width)) if why else 0),  # the first one is never cut
         Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
-        _said("also", [f"{one.id} ({one.confidence}): {one.why}" for one in diagnosis.others[:3]], width, 8),
+        _clauses("also", [f"{one.id} ({one.confidence}): {one.why}" for one in diagnosis.others[:3]], width, 8),
         *_asks(diagnosis, width),
-        _said("note", wording.notes(diagnosis), width, 9, 0),
+        _clauses("note", wording.notes(diagnosis), width, 9, 0),
     ]
 
 
@@ -93,8 +93,8 @@ def _state(diagnosis: Diagnosis, width: int) -> list[Block]:
     """How far the job came, where it did not fail or that is not known."""
     read, step = wording.read(diagnosis), diagnosis.facts.get("last_step")
     return [
-        _said("read", [read] if diagnosis.verdict == "unknown" else [], width, 1),
-        _said("last", [] if step is None else [f"step {step}"], width, 1),
+        _clauses("read", [read] if diagnosis.verdict == "unknown" else [], width, 1),
+        _clauses("last", [] if step is None else [f"step {step}"], width, 1),
     ]
 
 
@@ -144,12 +144,12 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         return []
     about = "  " + wording.clock(time) if time else ""
     if len(diagnosis.extent.ranks) > 1 and first.rank is not None:
-        alike, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
-        about += "  all alike" if alike else f"  rank {first.rank}{', the first' * timed}"
+        several, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
+        about += "  all alike" if several else f"  rank {first.rank}{', the first' * timed}"
     where: Line = [("", INDENT), ("key", place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
-    said = one_line(text)
+    plain = one_line(text)
     telling = first.telling if text == first.text else (0, 0)  # of a line of the evidence it is not known
-    quote = _quoted(wrap(excerpt(said, width - 4, _QUOTED, telling), width - 4, _QUOTED), "bold")
+    quote = _quoted(wrap(excerpt(plain, width - 4, _QUOTED, telling), width - 4, _QUOTED), "bold")
     blocks = [Block([where], 2, 1), Block(quote, 3, 1, kind="prose")]
     if context:
         kept = [part for row in rows_of(first.traceback)[-context:] for part in wrap(row, width - 4)]
@@ -243,7 +243,7 @@ def _quoted(rows: list[str], style: str) -> list[Line]:
     return [[("dim", INDENT + "│ "), (style, row)] for row in rows]
 
 
-def _said(label: str, clauses: Sequence[str], width: int, rank: int, least: int = 1) -> Block:
+def _clauses(label: str, clauses: Sequence[str], width: int, rank: int, least: int = 1) -> Block:
     """A text under its label, of which the last clauses may be left out."""
     return Block(_wrapped("; ".join(clauses), width), rank, least, label, "prose", clauses=clauses)
 
@@ -266,7 +266,7 @@ class Block(Frozen):
     rank: int
     least: int = 0
     label: str | None = None
-    """What stands before the first row; None where the rows are whole lines of their own."""
+    """The text before the first row; None where the rows are whole lines of their own."""
     kind: Literal["whole", "rows", "prose"] = "whole"
     """All of it or nothing; rows that stand for themselves; or text, of which the end may be left out."""
     follows: bool = False

@@ -173,9 +173,9 @@ def retry(diagnosis: Diagnosis) -> str:
 
 def reasons(diagnosis: Diagnosis) -> list[str]:
     """Why the verdict is what it is, each reason once; that there is no other error says nothing to who sees none."""
-    told = diagnosis.reasons if diagnosis.reasons != (ONLY_ERROR,) else ()
-    told = told or (diagnosis.first_failure.how or "",)
-    return list(dict.fromkeys(filter(None, (one_line(reason).rstrip(".") for reason in told))))
+    known = diagnosis.reasons if diagnosis.reasons != (ONLY_ERROR,) else ()
+    known = known or (diagnosis.first_failure.how or "",)
+    return list(dict.fromkeys(filter(None, (one_line(reason).rstrip(".") for reason in known))))
 
 
 def as_many(clauses: Sequence[str], fits: Callable[[str], bool]) -> str:
@@ -314,9 +314,9 @@ def ending(diagnosis: Diagnosis) -> str:
     text = ""
     if end.code is not None or end.signal:
         text = (_BY_SIGNAL.get(end.signal, one_line(end.signal)) if end.signal else f"code {end.code}") + _on(diagnosis)
-        told = [f"code {end.code}"] if end.signal and end.code is not None else []
-        told += [f"reported by {one_line(end.how)}"] if end.how else []
-        text += f" ({', '.join(told)})" if told else ""
+        known = [f"code {end.code}"] if end.signal and end.code is not None else []
+        known += [f"reported by {one_line(end.how)}"] if end.how else []
+        text += f" ({', '.join(known)})" if known else ""
         text += f"; {adds}" if (adds := _adds(diagnosis)) else ""
     if end.step_code is not None and not _same_end(end):
         text += ("; " if text else "") + _step_end(end.step_code, diagnosis.cascade)
@@ -478,8 +478,8 @@ class Row(Frozen):
     def of(cls, found: Diagnosis) -> Row:
         """What a diagnosis says in a row; of files that could not be read, why."""
         unread = found.verdict == "unknown" and not found.coverage.files and found.coverage.notes
-        said = one_line(found.coverage.notes[0]) if unread else headline(found)
-        return cls(one_line(found.job.label), found.verdict, mark(found), said, found.cause.id)
+        shown_text = one_line(found.coverage.notes[0]) if unread else headline(found)
+        return cls(one_line(found.job.label), found.verdict, mark(found), shown_text, found.cause.id)
 
 
 def room_for(labels: Iterable[str]) -> int:
@@ -502,12 +502,12 @@ def line(row: Row, room: int, width: int) -> Line:
 def counted(rows: Sequence[Row]) -> str:
     """Like causes counted: `6 jobs: 3 cuda-oom, 1 time-limit; 2 without failure`."""
     kinds = [kind for kind in grouped(rows) if kind.row.verdict == "failed"]
-    told = [f"{len(kind.labels):,} {kind.row.cause or 'unknown cause'}" for kind in kinds[:_COUNTED]]
-    told += [f"{sum(len(kind.labels) for kind in kinds[_COUNTED:]):,} others"] if len(kinds) > _COUNTED else []
-    parts = [", ".join(told)] if told else []
-    for verdict, said in (("no-failure", "without failure"), ("unknown", "unknown")):
+    known = [f"{len(kind.labels):,} {kind.row.cause or 'unknown cause'}" for kind in kinds[:_COUNTED]]
+    known += [f"{sum(len(kind.labels) for kind in kinds[_COUNTED:]):,} others"] if len(kinds) > _COUNTED else []
+    parts = [", ".join(known)] if known else []
+    for verdict, shown_text in (("no-failure", "without failure"), ("unknown", "unknown")):
         if count := sum(row.verdict == verdict for row in rows):
-            parts.append(f"{count:,} {said}")
+            parts.append(f"{count:,} {shown_text}")
     return f"{plural(len(rows), 'job')}: " + "; ".join(parts)
 
 
@@ -544,7 +544,7 @@ def named(labels: Sequence[str], most: int = 12) -> str:
 
 def ended(kind: Rows) -> str:
     """What the jobs of a kind say: the first one's headline, and the cause."""
-    said = cut(kind.row.headline, 120)
+    shown_text = cut(kind.row.headline, 120)
     if len(kind.labels) > 1 and kind.row.verdict == "failed":
-        said = f"the first: {said}"
-    return f"{said} ({kind.row.cause})" if kind.row.cause else said
+        shown_text = f"the first: {shown_text}"
+    return f"{shown_text} ({kind.row.cause})" if kind.row.cause else shown_text

@@ -1,4 +1,4 @@
-"""Tells which matchers a line may satisfy: those one of whose literals stands in it.
+"""Tells which matchers a line may satisfy: those of which it contains a literal.
 
 Why: some 1,600 literals are found in one pass over a block, at half a second a gigabyte; the regexes of 600 rules are
 not. So a rule's regex sees a line only if the line holds one of the rule's literals, the way ripgrep takes the literals out of a
@@ -8,7 +8,7 @@ Example: the rules `cuda-oom/torch` and `cuda-oom/jax` ask for `CUDA out of memo
 `[rank3]: torch.OutOfMemoryError: CUDA out of memory.` `wanted` gives the number of the first alone.
 
 Limits:
-- A line's *shape* has every digit as 0 (`shapes`). A literal that holds a digit (`code 137`) cannot be told from the shape: `hidden` says
+- A line's *shape* has every digit as 0 (`shapes`). A literal that holds a digit (`code 137`) cannot be known from the shape: `hidden` says
   whether a shape might hold one, and then every line of that shape is searched again.
 - `wanted` may name a matcher whose regex then refuses the line; it never leaves out one whose regex would take it, for each rule's
   regex holds one of its literals (`slurmdoctor rules check` proves it).
@@ -37,7 +37,7 @@ class Literals:
         self.engine, self._words, self._meant = engine_for(self._literals)
 
     def wanted(self, line: bytes) -> list[int]:
-        """The numbers of the matchers one of whose literals stands in the line."""
+        """The numbers of the matchers of which the line contains a literal."""
         words = self.engine.which(line)
         found: set[int] = set()
         for word in set(words):

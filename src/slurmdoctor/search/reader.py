@@ -1,15 +1,15 @@
 """Reads one source's blocks: confirms the first line of each shape, counts all others, and learns what lines of a shape mean.
 
-What the lines of a shape (`shapes`) mean is told in one of three ways:
+What the lines of a shape (`shapes`) mean is found in one of three ways:
 
 - nothing depends on digits: lines are counted by the walk, and never come here again;
 - `ShapePlan` without `exact`: the same, but the label is in two pieces, which the walk does not put together;
 - `ShapePlan` with `exact`: some matcher is digit-sensitive (`exit code 137`), so each different text behind the labels is confirmed.
 
 Words make shapes as digits do: `KeyError: 'w81f'`, `request to https://… failed`. A log may hold a million of those, and to confirm one takes
-some 50 µs. So where hundreds of lines in a row that are alike came to the same, the next do too: `Outcomes`.
+some 50 µs. So where hundreds of lines in a row of one shape came to the same, the next do too: `Outcomes`.
 
-Limits: a line that means something else than the hundreds before it that are alike is counted as they are. One that was confirmed
+Limits: a line that means something else than the hundreds of its shape before it is counted as they are. One that was confirmed
 differently in between begins the count anew.
 """
 
@@ -36,7 +36,7 @@ _AROUND = 4 * 1024
 
 
 def seen_whole(block: Block) -> int:
-    """What stands too near to an open end is seen whole in the next block, which begins a stretch before it."""
+    """What is too near to an open end is seen whole in the next block, which begins a stretch before it."""
     return len(block.data) - LONG_LINE if block.open_end else len(block.data) + 1
 
 
@@ -244,7 +244,7 @@ class Reader:
                 self._learn(line, base + start)
 
     def _read_open(self, block: Block) -> None:
-        """Read a block that begins or ends inside of a line. What stands between carriage returns is whole."""
+        """Read a block that begins or ends inside of a line. Text between carriage returns is whole."""
         data, base, search = block.data, block.offset, self._literals.engine
         until = self._done - base if block.open_start else -1
         whole = min(seen_whole(block), block.size)

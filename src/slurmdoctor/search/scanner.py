@@ -102,12 +102,12 @@ def scan(
         groups=group_by_matcher(groups, matchers),
         line_index=tuple(index),
         matchers_for=lambda line: [matchers[number] for number in literals.wanted(line)],
-        notes=(*late, *gaps, *_alike(parts.values())),
+        notes=(*late, *gaps, *_same_lines(parts.values())),
         complete=complete and not gaps,
     )
 
 
-def _alike(parts: Iterable[Part]) -> tuple[Reason, ...]:
+def _same_lines(parts: Iterable[Part]) -> tuple[Reason, ...]:
     count = sum(part.unasked for part in parts)
     return (reason("lines-alike", count=count),) if count else ()
 

@@ -1,6 +1,6 @@
-"""What lines of one *shape* have in common, and whether a pattern treats them alike: each shape is asked once, not each line.
+"""What lines of one *shape* have in common, and whether a pattern treats them the same: each shape is asked once, not each line.
 
-- Digits are all one: `rank (?P<rank>\\d+) failed` takes `rank 3 failed` and `rank 7 failed` alike, so a line of that shape is confirmed once;
+- Digits are all one: `rank (?P<rank>\\d+) failed` takes `rank 3 failed` and `rank 7 failed`, so a line of that shape is confirmed once;
   `exit code 137` does not, and is confirmed for every text (`reader.ShapePlan`).
 - Hexadecimal words are, too: addresses, ids, hashes. `comm 0x55d0c8a3b2f0 rank 3` and `comm 0x7f3a1c09e4d2 rank 7` are of one shape, which has
   a *mark* for each of their characters. Such a word has five characters at least, a letter and a digit among them, and no letter, digit or
@@ -89,7 +89,7 @@ def relaxed(pattern: str) -> str | None:
 
 
 class Shaped:
-    """A pattern to which digits are all alike, searched once for all texts that differ in nothing else.
+    """A pattern to which all digits are the same, searched once for all texts that differ in nothing else.
 
     It remembers where in such a text its groups stand: thousands of ranks print one line with numbers of their own.
     """

@@ -1,4 +1,4 @@
-"""Counts lines by writer, exactly, and keeps a bounded number of their places, in whatever pieces a log is read.
+"""Counts lines by writer, exactly, and keeps a bounded number of their places, however a log is cut into pieces.
 
 Lines that satisfy the same matchers are counted together, as one `LineGroup`: of `[rank3]: NCCL timeout ... Timeout(ms)=600000`
 four rules may take each line, and it is still counted once. Only at the end does each matcher get its groups.
@@ -20,8 +20,8 @@ from slurmdoctor.model import (
     BURST_FIRST,
     BURSTS,
     COUNT,
-    CROWD,
     FIRSTS,
+    MANY_WRITERS,
     RECENTS,
     STRETCH,
     Entry,
@@ -32,7 +32,7 @@ from slurmdoctor.model import (
 from slurmdoctor.search.shapes import marked_shape
 
 MOST = 32_768
-"""Labels that are told apart; no job has more writers, and what prints more is no label."""
+"""Labels that are counted separately; no job has more writers, and what prints more is no label."""
 
 Match = tuple[int, str]
 """(number of the matcher, kind): what a line satisfies."""
@@ -41,10 +41,10 @@ Match = tuple[int, str]
 class Tally:
     """Counts the lines of one source that satisfy the same matchers, as they come. `native/tally.h` is the same in C."""
 
-    def __init__(self, keep: int, crowd: int = CROWD, most: int = MOST, shift: int = STRETCH) -> None:
+    def __init__(self, keep: int, many: int = MANY_WRITERS, most: int = MOST, shift: int = STRETCH) -> None:
         self.keep = keep
         """Places to keep of each sort for a label, while the labels are few."""
-        self._crowd = crowd
+        self._crowd = many
         self._most = most
         self._shift = shift
         self.labels: dict[bytes, Entry] = {}
@@ -266,5 +266,5 @@ def new_walk(search: Engine) -> tuple[Any, Any]:
     """(a walk, what makes a tally of so many places): compiled ones where the search is."""
     made = in_c()
     if made is not None and isinstance(search, made.Search):
-        return made.Walk(), lambda keep: made.Tally(keep, CROWD, MOST, STRETCH)
+        return made.Walk(), lambda keep: made.Tally(keep, MANY_WRITERS, MOST, STRETCH)
     return Walk(), Tally

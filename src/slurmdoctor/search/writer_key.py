@@ -12,7 +12,7 @@ from slurmdoctor.matching import DIGITS, apart, compiled, lazy, named, spans
 from slurmdoctor.model import LineFormat, SourceFormat
 
 HEAD = 160
-"""Bytes of a line in which its label stands."""
+"""Bytes of a line in which its label is."""
 _MOST_KNOWN = 4000
 """Shapes of heads to remember; then they are learnt anew."""
 _REACH = 48
@@ -55,7 +55,7 @@ class WriterKey:
         return head[start:end] + head[start2:end2]
 
     def span(self, head: bytes) -> Span:
-        """Where the label stands: in lines of one shape, in one place."""
+        """Where the label is: in lines of one shape, in one place."""
         shape = head[:HEAD].translate(DIGITS)
         span = self._known.get(shape)
         if span is None:

@@ -61,7 +61,7 @@ def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
 
 
 def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[JobRecord], str]:
-    """The jobs that the id stands for, with those of their nodes that are down; and the step that it names."""
+    """The jobs that the id means, with those of their nodes that are down; and the step that it names."""
     records: list[JobRecord] = []
     tables: list[JobRecord] = []
     bad: dict[str, str] = {}
@@ -229,9 +229,9 @@ def _record(job: str, get: Get, **own: Any) -> JobRecord:
         for field, keys in names.items()
         if (text := next(filter(None, map(get, keys.split())), None)) is not None
     }
-    told = {**fields, **_shared(get), **own}
-    nodes = told.get("num_nodes") or len(told["nodes"]) or None
-    return JobRecord(job, **{**told, "num_nodes": nodes, "req_mem": _memory(get, nodes)})
+    merged = {**fields, **_shared(get), **own}
+    nodes = merged.get("num_nodes") or len(merged["nodes"]) or None
+    return JobRecord(job, **{**merged, "num_nodes": nodes, "req_mem": _memory(get, nodes)})
 
 
 def _memory(get: Get, nodes: int | None) -> int | None:
@@ -382,7 +382,7 @@ FIELDS = [
     "Restarts", "Reason", "JobName", "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
 ]  # fmt: skip
 """What we ask for, as far as a version of sacct knows it. Names and command lines may hold line ends and the separator: what
-stands on either side of them is known all the same."""
+is on either side of them is known all the same."""
 _QUOTED_CELLS = ("JobID", "State", "ExitCode", "DerivedExitCode", "Start", "End", "NodeList", "Reason")
 _ID = re.compile(r"\d+(?:_(?:\d+|\[[^\x1f\n]*\])|\+\d+)?(?:\.[\w+]+)?")
 _NEW = re.compile(rf"(?:{_ID.pattern}|JobID)\x1f")
@@ -411,7 +411,7 @@ def _lines(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _records(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Whole rows: the next one begins where an id stands at the head of a line, and all cells of this one are there."""
+    """Whole rows: the next one begins where an id is at the head of a line, and all cells of this one are there."""
     held: list[str] = []
     cells = 1
     for line in lines:

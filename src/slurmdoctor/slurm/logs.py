@@ -38,11 +38,11 @@ ANY = "\0"
 """In a path: what the record does not tell, any text."""
 _SPECIAL = re.compile(r"%([0-9]{0,9})([%AabJjNnstux])")
 _WIDEST = 10
-"""Digits to which Slurm fills a number up, whatever the pattern asks for."""
+"""Digits to which Slurm fills a number up, for any pattern."""
 
 
 def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
-    """The path with `%j` and others from the job's record filled in; for the rest (`%t`, `%N`) stands `ANY`."""
+    """The path with `%j` and others from the job's record filled in; the rest (`%t`, `%N`) is `ANY`."""
     if "\\" in pattern:  # a backslash turns the patterns off
         return pattern.replace("\\", "")
     own = ident or _raw(job)
@@ -59,7 +59,7 @@ def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
 
 
 def _raw(job: JobRecord) -> str:
-    """What `%j` stands for: of an array's task a number of its own, which no other job has."""
+    """What `%j` means: of an array's task a number of its own, which no other job has."""
     if job.raw_id is None and job.array_task is not None and "_" in job.id:
         return "(unknown)"
     return job.raw_id or re.split(r"[_+.]", job.id)[0]

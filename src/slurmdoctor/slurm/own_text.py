@@ -1,4 +1,4 @@
-"""Where a run's own text begins in its logs: above it stands what earlier runs have written to the same files.
+"""Where a run's own text begins in its logs: above it is what earlier runs have written to the same files.
 
 A footer notes how the logs stand as its script begins. Without such a note the job's start tells: Slurm's lines on the
 end of a job carry a time, and a file that nobody has written to since is an earlier run's.

@@ -66,7 +66,7 @@ def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
 
 
 def _with_leaders_log(job: JobRecord, patience: float) -> JobRecord:
-    """The script of a het job runs in its first component: its log is that one's, whatever the others' records say."""
+    """The script of a het job runs in its first component: its log is that one's, for any records of the others."""
     leader = next(iter(job.het_ids), job.id.partition("+")[0])
     first = jobinfo.read(_records(leader, patience).texts, f"{leader}+0")
     return replace(job, std_out=first.std_out, std_err=first.std_err) if first is not None and first.std_out else job
@@ -93,9 +93,9 @@ def _records(wanted: str, patience: float) -> Answers:
     return answers
 
 
-def known_fields(told: str) -> list[str]:
-    """The fields that this version of sacct knows, of those that are of use; `told` is what `sacct -e` prints."""
-    known = {word.lower() for word in told.split()}
+def known_fields(listed: str) -> list[str]:
+    """The fields that this version of sacct knows, of those that are of use; `listed` is what `sacct -e` prints."""
+    known = {word.lower() for word in listed.split()}
     return [name for name in FIELDS if name.lower() in known]
 
 

@@ -82,7 +82,7 @@ def ended(
     patience: float = PATIENCE,
     other: Callable[[JobRecord], None] = lambda job: None,
 ) -> Iterator[JobRecord]:
-    """The jobs that ended in the window, with their steps; `other` is told of the rest, as of those that still run.
+    """The jobs that ended in the window, with their steps; `other` is called with the rest, as with those that still run.
 
     Raises UserError where sacct does not answer, or stops.
     """

@@ -1,4 +1,4 @@
-"""What the rows of a dataset say together: the types. Every number stands beside what it is of."""
+"""What the rows of a dataset show together: the types. Every number comes with its base."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Repeat(Frozen):
 
 
 class UnknownKind(Frozen):
-    """Jobs that failed of no known cause, and whose last lines are alike."""
+    """Jobs that failed of no known cause, and whose last lines have one pattern."""
 
     pattern: str
     jobs: int

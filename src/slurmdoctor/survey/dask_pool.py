@@ -28,7 +28,7 @@ _ANSWERS = 10
 """and in which it must be there at all."""
 _ALONE = 60.0
 """Seconds without a worker after which Slurm is asked for the workers' jobs, each time."""
-_TOLD = 300
+_LONGEST_ERROR = 300
 """Characters of an error of Slurm that are shown."""
 _COUNTED = 2.0
 """Seconds for which the number of workers is taken as known."""
@@ -140,7 +140,7 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
     except (OSError, ValueError, TypeError, RuntimeError, subprocess.SubprocessError) as error:
         stack.close()
         raise UserError(
-            f"Dask cannot send its jobs to Slurm: {' '.join(str(error).split())[:_TOLD]}",
+            f"Dask cannot send its jobs to Slurm: {' '.join(str(error).split())[:_LONGEST_ERROR]}",
             "mend it with --dask-option, or in Dask's jobqueue.yaml",
         ) from error
     return DaskPool(client, work, how, stack, cluster)

@@ -190,7 +190,7 @@ def progress_of(folder: Path) -> Progress | None:
 
 
 def write_progress(folder: Path, progress: Progress) -> None:
-    """Keep how far a run is. Rows are what must be written, and their error is told: this one's is not."""
+    """Keep how far a run is. Rows are what must be written, and their error is reported: this one's is not."""
     new = folder / f"new-{_PROGRESS}"
     with suppress(OSError):
         new.write_bytes(json.encode(progress))

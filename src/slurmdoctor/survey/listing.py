@@ -44,7 +44,7 @@ from slurmdoctor.slurm.script import Script, parse_beside, read, submitted
 from slurmdoctor.survey.rows import ALL, Choice, Item, Log
 
 MOST_FILES = 1_000_000
-"""Files of one survey; what stands behind them in the order of the names is told, and not read."""
+"""Files of one survey; what follows in the order of the names is reported, and not read."""
 
 
 _ROOT = "root"
@@ -182,9 +182,9 @@ AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 _OWN = re.compile(r"slurmdoctor-(?:survey|\d+)")
 """Names of jobs that only read logs: Dask's workers, and what `hook --kind dependency` sends behind another job."""
 _SLACK = 5.0
-"""Seconds after its end in which a run that is requeued may still be heard of,"""
+"""Seconds after its end in which a run that is requeued may still print,"""
 _LAST_WORDS = 60.0
-"""and one of whose node nothing is heard: what is written later is the next run's, though that has not ended yet."""
+"""and one whose node is silent: what is written later is the next run's, though that has not ended yet."""
 _CLOCK, _SCRIPT_CLOCK = 5.0, 60.0
 """Seconds by which the clock of a file server may differ: for logs, for scripts."""
 _LATE = 120.0
@@ -203,7 +203,7 @@ class Accounts(Struct):
     fields: list[str] = field(default_factory=list)
     """Those that this sacct knows."""
     notes: list[str] = field(default_factory=list)
-    """What is missing, a line each, once all jobs were told."""
+    """What is missing, a line each, once all jobs were listed."""
     failed_days: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """By the reason."""
@@ -217,7 +217,7 @@ class Accounts(Struct):
 
     @property
     def nothing(self) -> str:
-        """What is said where no job is found."""
+        """The message where no job is found."""
         asked = ("user", self.asked.user), ("partition", self.asked.partition)
         whose = "".join(f" of {what} {names.replace(',', ' or ')}" for what, names in asked if names)
         return f"no job{whose} ended from {self.since:%Y-%m-%d %H:%M} to before {self.until:%Y-%m-%d %H:%M}"
@@ -264,7 +264,7 @@ class _Finder:
         """How often jobs that may run again have run."""
         self._het: dict[str, list[JobRecord]] = defaultdict(list)
         self._held: list[bytes] = []
-        """Jobs whose logs bear names that others may use wait until all jobs are told."""
+        """Jobs whose logs bear names that others may use wait until all jobs are listed."""
         self._folders: set[str | None] = set()
         """Where these worked."""
         self._began: dict[str, list[tuple[float, str, str]]] = defaultdict(list)
@@ -290,12 +290,12 @@ class _Finder:
                 self._before[_name(job)] += 1
                 if later is None:
                     later = (job.end or 0) + (_SLACK if job.state == "REQUEUED" else _LAST_WORDS)
-            yield from self._told(job if job.restarts or not before else replace(job, restarts=before), later)
+            yield from self._given(job if job.restarts or not before else replace(job, restarts=before), later)
 
     def last(self) -> Iterator[Item]:
         """Jobs of several components, each with the log of its first one; and those that waited."""
         for parts in self._het.values():
-            yield from self._told(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
+            yield from self._given(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
         for packed in self._held:
             yield self._settled(pickle.loads(packed))
 
@@ -313,7 +313,7 @@ class _Finder:
                 self._began[path].append((job.start, job.label, _name(job)))
         return bool(shared)
 
-    def _told(self, job: JobRecord, later: float | None) -> Iterator[Item]:
+    def _given(self, job: JobRecord, later: float | None) -> Iterator[Item]:
         item = self._item(job, later)
         if not item.read:
             self.wrote(job)

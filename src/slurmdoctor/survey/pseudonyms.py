@@ -37,7 +37,7 @@ NAMES = {
 LISTS = {"nodes": "node", "exclude_nodes": "node", "logs": "log"}
 TEXTS = ("title", "evidence", "fix", "last_line", "error", "notes")
 _SIZE = 12
-"""Hexadecimal digits: among a million names two are alike by chance once in 500 datasets."""
+"""Hexadecimal digits: among a million names two are equal by chance once in 500 datasets."""
 _ID = re.compile(r"\d+(?:[_+.]\d+)*(?:_\[[\d,%-]+\])?")
 """A job's id as Slurm writes it; others may hold the name of a host."""
 _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\ufffd]")
@@ -112,8 +112,8 @@ class Anonymizer:
         )
 
     def _digest(self, kind: str, name: str, size: int = _SIZE) -> str:
-        said = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
-        return hmac.new(self._key, said, sha256).hexdigest()[:size]
+        word = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, word, sha256).hexdigest()[:size]
 
 
 class _Keyed(Pseudonyms):
@@ -159,18 +159,18 @@ class _Own:
         return _TOKENS.sub(lambda found: self._new.get(found[0].casefold(), found[0]), text)
 
     def _own(self, found: re.Match[str]) -> str:
-        said = found[0].casefold()
-        return self._new.get(said) or self._new.get(said.partition(".")[0]) or self._names.name("node", found[0])
+        word = found[0].casefold()
+        return self._new.get(word) or self._new.get(word.partition(".")[0]) or self._names.name("node", found[0])
 
     def _place(self, found: re.Match[str]) -> str:
-        kind, said = found.lastgroup or "path", found[0]
+        kind, word = found.lastgroup or "path", found[0]
         if kind == "option":
-            at = max(said.rfind("="), said.rfind(" ")) + 1
-            sign, value = said[:at], said[at:]
-            return said if re.fullmatch(rf"{_GIVEN}(?:,{_GIVEN})*", value) else f"{sign}{self._names.name(kind, value)}"
-        if re.fullmatch(_GIVEN, said) or (kind == "path" and _RATIO.fullmatch(said)):
-            return said
-        return self._new.get(said.casefold()) or self._names.name(kind, said)
+            at = max(word.rfind("="), word.rfind(" ")) + 1
+            sign, value = word[:at], word[at:]
+            return word if re.fullmatch(rf"{_GIVEN}(?:,{_GIVEN})*", value) else f"{sign}{self._names.name(kind, value)}"
+        if re.fullmatch(_GIVEN, word) or (kind == "path" and _RATIO.fullmatch(word)):
+            return word
+        return self._new.get(word.casefold()) or self._names.name(kind, word)
 
 
 def _named(row: Row) -> Iterator[tuple[str, str, str]]:

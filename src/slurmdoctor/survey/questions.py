@@ -34,7 +34,7 @@ _MUST = {"key", "verdict", "cause", "read"}
 _MOST, _KINDS, _COLUMNS, _REPEATS, _WORST, _IDS = 200, 50, 36, 50, 10, 10
 """How many are listed: partitions and users, kinds of last lines, periods, jobs that die again, that ran on longest, ids of one job."""
 _LINES = 200_000
-"""Last lines that are grouped: of more, that many whatever they say."""
+"""Last lines that are grouped: of more, that many of any text."""
 _FEWEST = 2
 """Failures without which no node is suspected."""
 _MOST_BLAMED = 4

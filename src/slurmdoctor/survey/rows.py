@@ -98,7 +98,7 @@ Read = Literal["yes", "no-log", "not-asked", "error"]
 class Row(Frozen, kw_only=True):
     """One job of the dataset. What is not known is null. Times are local to the cluster, without a zone, as Slurm prints them.
 
-    Beside a field's type stands what its column means, as the files say it, too.
+    Beside a field's type is what its column means, as the files say it, too.
     """
 
     key: Annotated[str, "The run of the job: unique in the dataset"]

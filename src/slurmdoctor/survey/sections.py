@@ -149,14 +149,14 @@ def _cost(answers: Answers) -> list[Say]:
     if not answers.failed:
         return []
     if not answers.failed_with_hours:
-        told = "How many GPU hours they lost is not known: neither sacct nor the logs show their GPUs and times."
+        sentence = "How many GPU hours they lost is not known: neither sacct nor the logs show their GPUs and times."
     else:
-        told = f"They lost {gpu_hours(answers.gpu_hours_lost)}"
+        sentence = f"They lost {gpu_hours(answers.gpu_hours_lost)}"
         if whole := share(answers.gpu_hours_lost, answers.gpu_hours):
-            told += f", {whole} of the {gpu_hours(answers.gpu_hours)} that {plural(answers.with_hours, 'job')} used"
+            sentence += f", {whole} of the {gpu_hours(answers.gpu_hours)} that {plural(answers.with_hours, 'job')} used"
         if answers.failed_with_hours < answers.failed:
-            told += f" (known of {answers.failed_with_hours:,} of the {plural(answers.failed, 'failed job')})"
-        told += "."
+            sentence += f" (known of {answers.failed_with_hours:,} of the {plural(answers.failed, 'failed job')})"
+        sentence += "."
     first, second, *_ = (*(cost for cost in answers.causes if cost.what != UNKNOWN), None, None)
     if first and not (second and answers.weight(first) == answers.weight(second)):  # a tie has no first
         jobs, cause = f"{first.jobs:,} of {plural(answers.failed, 'failed job')}", f"`{name(first.what)}`"
@@ -166,12 +166,12 @@ def _cost(answers: Answers) -> list[Say]:
             if answers.by_hours
             else f"The most common cause is {cause}: {jobs}."
         )
-        told = f"{told} {most}"
-    return [Say(told)]
+        sentence = f"{sentence} {most}"
+    return [Say(sentence)]
 
 
 def _chips(answers: Answers) -> list[str]:
-    chips = [f"ended {told}" for told in [span(answers.first, answers.last)] if told]
+    chips = [f"ended {sentence}" for sentence in [span(answers.first, answers.last)] if sentence]
     if answers.clusters:
         noun = "cluster" if len(answers.clusters) == 1 else "clusters"
         chips.append(f"{noun} {listed([name(one) for one in answers.clusters], _FEW)}")
@@ -246,10 +246,16 @@ def _period(period: Period, answers: Answers, color: Mapping[str, str]) -> list[
     lost, counted = sum(c.gpu_hours_lost for c in period.causes), sum(c.with_hours for c in period.causes)
     named = sorted((cost for cost in period.causes if cost.what in color), key=lambda cost: -cost.jobs)
     rest = failed - sum(cost.jobs for cost in named)
-    told = [f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named] + [f"{rest:,} of other causes"] * (rest > 0)
+    sentence = [f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named] + [f"{rest:,} of other causes"] * (rest > 0)
     begins = f"{period.begins:%b %Y}" if answers.period == "month" else period.begins.isoformat()
     amount = Cell(hours(lost), known(counted, failed)) if counted else "not known" if failed else "0"
-    return [begins, f"{period.jobs:,}", Cell(f"{failed:,}", of(failed, period.jobs, "job")), amount, ", ".join(told)]
+    return [
+        begins,
+        f"{period.jobs:,}",
+        Cell(f"{failed:,}", of(failed, period.jobs, "job")),
+        amount,
+        ", ".join(sentence),
+    ]
 
 
 # ── nodes, sizes, ends ──
@@ -348,21 +354,21 @@ def _delays(answers: Answers) -> list[Part]:
     if not found.jobs or found.median_s is None:
         return []
     slow = f", and one in ten at least {duration(found.p90_s)}" if found.p90_s is not None else ""
-    told = (
+    sentence = (
         f"Half of the jobs ran on for at least {duration(found.median_s)} after their first error{slow}. "
         f"In all, {gpu_hours(found.gpu_hours)} passed between the first error and the end, "
         f"known of {found.with_gpus:,} of {plural(found.jobs, 'job')}."
     )
     rows = [[name(job, 60, end=True), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_WORST]]
     table = Table("The jobs that it cost most", ("Job", "From the first error to the end", "GPU hours#"), rows, 0)
-    return [Say(told), *([table] if rows else [])]
+    return [Say(sentence), *([table] if rows else [])]
 
 
 def _repeats(answers: Answers) -> list[Part]:
     if not answers.repeats:
         return []
     jobs, shown = answers.repeated_jobs, answers.repeats[:_FEW]
-    told = f"{jobs:,} jobs ({of(jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known."
+    sentence = f"{jobs:,} jobs ({of(jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known."
     rows = []
     for one in shown:
         ids = listed([name(job, 24, end=True) for job in one.job_ids], 6, one.times)
@@ -371,18 +377,18 @@ def _repeats(answers: Answers) -> list[Part]:
     heads = ("Job", "User", "Cause", "Times in a row#", "GPU hours lost again#", "When", "Job ids")
     more = max(answers.repeats_in_all, len(answers.repeats)) - len(shown)
     table = Table("One user's runs of one name, in the order of their start", heads, rows, noun="such job", more=more)
-    return [*([Say(told)] if jobs else []), table]
+    return [*([Say(sentence)] if jobs else []), table]
 
 
 def _unknown(answers: Answers) -> list[Part]:
     found = answers.unknown
     if not found.jobs:
         return []
-    told = (
+    sentence = (
         f"A generic cause, or none, is known of {plural(found.jobs, 'job')}, {of(found.jobs, found.of, 'failed job')}: no rule says why they "
         f"failed. The logs of {found.with_line:,} of them have a last line that says something."
     )
-    return [Say(told), Kinds([_kind(kind, found.jobs) for kind in found.kinds[:_FEW]])]
+    return [Say(sentence), Kinds([_kind(kind, found.jobs) for kind in found.kinds[:_FEW]])]
 
 
 def _kind(kind: UnknownKind, of_jobs: int) -> Kind:
@@ -559,5 +565,5 @@ def _part(value: float, largest: float) -> float:
 
 
 def _note(*sentences: str) -> list[Say]:
-    told = " ".join(filter(None, sentences))
-    return [Say(told, "dim")] if told else []
+    sentence = " ".join(filter(None, sentences))
+    return [Say(sentence, "dim")] if sentence else []

@@ -87,9 +87,11 @@ def kinds_of(connection: Any, most: int) -> tuple[UnknownKind, ...]:
 
 def draft_command(pattern: str, example: str, taken: set[str]) -> str:
     """The command that drafts a rule from a line, to be pasted into a shell; `taken` are names that other drafts have."""
-    said = [word.lower() for part in _NAMED.sub(" ", pattern).split() if is_fixed(part) for word in _WORD.findall(part)]
-    while len(words := "-".join(said)) > _LONGEST_NAME:
-        said.pop()
+    parts = [
+        word.lower() for part in _NAMED.sub(" ", pattern).split() if is_fixed(part) for word in _WORD.findall(part)
+    ]
+    while len(words := "-".join(parts)) > _LONGEST_NAME:
+        parts.pop()
     name = words = words or _NO_NAME
     number = 1
     while name in taken:

@@ -48,7 +48,7 @@ def version(rules: tuple[str, ...]) -> str:
 
 
 def diagnose_one(item: Item, how: How) -> Row:
-    """The row of a job; whatever goes wrong is a row, too."""
+    """The row of a job; any error is a row, too."""
     row = _known(item, how)
     if not item.read:
         return replace(row, read="not-asked", verdict=unread_verdict(item.record))

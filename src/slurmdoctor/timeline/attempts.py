@@ -50,7 +50,7 @@ def _any(orders: Sequence[int], span: Span) -> bool:
 
 
 def _went_on(observed: Observations) -> dict[int, int]:
-    """Each file's last step or finish: that a job's .out stands behind its .err says nothing of what came later."""
+    """Each file's last step or finish: that a job's .out comes after its .err says nothing of what came later."""
     found = {p.source: p.order for p in observed.progress}
     for mark in observed.signals:
         if mark.signal.kind == "finished":
@@ -105,7 +105,7 @@ def _begun_again(observed: Observations) -> set[int]:
 
 def _by_tasks(observed: Observations) -> set[int]:
     """A task ends once a step: one that ends again, with words of a program between, is another step's."""
-    told = sorted(
+    in_order = sorted(
         [(report.order, report) for report in observed.reports if report.kind == "step"]
         + [(event.order, None) for event in observed.events if event.role in _ENDS and not event.retried],
         key=lambda one: one[0],
@@ -113,17 +113,17 @@ def _by_tasks(observed: Observations) -> set[int]:
     cuts: set[int] = set()
     seen: set[tuple[int, str | None, tuple[int, ...]]] = set()
     after = 0
-    spoke = False
-    for order, report in told:
+    reported = False
+    for order, report in in_order:
         if report is None:
-            spoke = bool(seen)
+            reported = bool(seen)
             continue
         key = (report.line.source, report.node, report.tasks)
-        if spoke and key in seen:
+        if reported and key in seen:
             cuts.add(after)
             seen.clear()
         seen.add(key)
-        after, spoke = order + 1, False
+        after, reported = order + 1, False
     return cuts
 
 

@@ -224,12 +224,12 @@ def _before_the_first_step(began: SignalHit, end: float | None, record: JobRecor
     """The training loop had begun, and no step came: where it had the time for one, it hung."""
     since = began.line.origin.time
     idle = end - since if end is not None and since is not None else None
-    said = began.captures.get("said", began.line.text).strip()
+    first_words = began.captures.get("said", began.line.text).strip()
     if idle is None or idle < 0 or (record is None and by_zone(idle)):
-        return RunState(began=said)
+        return RunState(began=first_words)
     if idle <= LIMITS.stall_of_unknown_pace:
         return RunState(idle=idle)
-    return RunState("hung", idle, since, began=said)
+    return RunState("hung", idle, since, began=first_words)
 
 
 def by_zone(idle: float) -> bool:

@@ -245,7 +245,7 @@ def prove_samples(entry: Entry, node: Node, labels: LabelReader, problems: Probl
 
 
 def prove_exit_report(form: ExitFormat, node: Node, labels: LabelReader, problems: Problems) -> None:
-    """Each sample, of one or several lines, is read as the reader would read it; each literal stands in a sample."""
+    """Each sample, of one or several lines, is read as the reader would read it; each literal is in a sample."""
 
     def read(text: str) -> Mapping[str, Any] | None:
         return read_lines(form, text.split("\n"))

@@ -20,7 +20,7 @@ _VARIABLE = regex.compile(
     # a whole number, or the one at the end of a name: `gpu12`, but not `S3Error`
     r"|(?P<number>(?<![\w.])\d+(?:\.\d+)*|(?<![\d.])\d+(?:\.\d+)*(?!\w))"
 )
-_STANDS_FOR = {
+_PATTERN_OF = {
     "mask": r"(?:\[redacted [^\]]{1,40}\]|\S{1,200})",
     "hex": "0x[0-9a-fA-F]{1,16}",
     "path": r"/\S{0,200}",
@@ -124,7 +124,7 @@ def _generalised(text: str, line: str) -> tuple[str, str]:
         before = text[at : found.start()]
         kind = found.lastgroup or ""
         quote = found[0][0]
-        pattern += [_escaped(before), _STANDS_FOR.get(kind, f"{quote}[^{quote}]*{quote}")]
+        pattern += [_escaped(before), _PATTERN_OF.get(kind, f"{quote}[^{quote}]*{quote}")]
         fixed.append(before)
         at = found.end()
     pattern.append(_escaped(text[at:]))

@@ -143,7 +143,7 @@ def is_work(command: Command) -> bool:
 
 
 def arguments(command: Command) -> Iterator[Argument]:
-    """The named arguments of a command, whatever program takes them."""
+    """The named arguments of a command of any program."""
     for word, after in zip_longest(command.words, command.words[1:]):
         found = re.match(r"(?:(--?)|\+{0,2})([A-Za-z][\w.-]*)(?:=(.*))?$", word.text, re.S)
         if not found or (not found[1] and found[3] is None):
@@ -156,7 +156,7 @@ def arguments(command: Command) -> Iterator[Argument]:
 
 
 def line_of(command: Command, text: str) -> int:
-    """The line on which a word of the command stands."""
+    """The line on which a word of the command is."""
     return next((w.line for w in command.words if w.text == text and w.line), command.line)
 
 

@@ -71,7 +71,7 @@ class Programs(Frozen):
     monitors: re.Pattern[str]
     """Commands that go on until something ends them."""
     address: re.Pattern[str]
-    """The end of a text behind which an address stands, one for all tasks."""
+    """The end of a text after which an address comes, one for all tasks."""
     file_patterns: Mapping[str, str]
     """Variables of a task, and srun's patterns of file names for the same: `SLURM_PROCID` -> `%t`."""
     copying: frozenset[str]
