@@ -95,11 +95,11 @@ def test_what_contributing_shows_is_proven(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_draft_takes_the_same_line_of_another_node_and_disk(
-    tmp_path: Path, line: str, together: str, unlike: str
+    tmp_path: Path, line: str, alike: str, unlike: str
 ) -> None:
     typed("new", "our-raid", "--line", line, "--folder", tmp_path)
     (pattern,) = re.findall(r"^    regex: '(.*)'$", (tmp_path / "our-raid.yaml").read_text(), re.M)
-    assert [re.search(pattern, one) is not None for one in (line, together, unlike)] == [True, True, False]
+    assert [re.search(pattern, one) is not None for one in (line, alike, unlike)] == [True, True, False]
 
 
 def test_new_never_overwrites(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def find_lines(
         literals=knowledge.once(_literals_of),
     )
     merged = (g.count for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind)
-    together = reason("exceptions-alike", count=sum(merged), most=MOST_KINDS)
-    return replace(found, notes=(*found.notes, together)) if together.values["count"] else found
+    note = reason("exceptions-alike", count=sum(merged), most=MOST_KINDS)
+    return replace(found, notes=(*found.notes, note)) if note.values["count"] else found
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:
