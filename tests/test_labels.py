@@ -14,37 +14,20 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, Origin, SourceFormat, format_time
 from slurmdoctor.ranks.labels import LabelReader, learn, parse_time
 from slurmdoctor.search.writer_key import WriterKey
+from tables import table
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
 LABELS = LabelReader(FORMATS)
+LINES = table("label_lines")
 
 
-@pytest.mark.parametrize(
-    ("line", "rank"),
-    [
-        (" 6: [rank6]: KeyError: 'x'", 6),
-        ("[rank6]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] [Rank 2] Watchdog caught", 6),
-        ("2026-11-21 09:24:45,860 INFO [rank 4] starting", 4),
-        ("[1,3]<stderr>:Traceback", 3),
-        ("(worker6, rank=6, pid=7714, ip=10.42.3.142) x", 6),
-    ],
-)
+@pytest.mark.parametrize(("line", "rank"), LINES["two-labels"].items())
 def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
     assert LABELS.strip_labels(line, SourceFormat(locked=frozenset({"srun-label"})))[0].rank == rank
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[default3]:KeyError",
-        "wkr01:413:871 [4] NCCL INFO comm 0x1",
-        "torch.OutOfMemoryError: CUDA out of memory. GPU 3 has a total capacity",
-        "[E ProcessGroupNCCL.cpp:821] [Rank 1] Watchdog caught collective operation timeout",
-        "['python', 'train.py', '--local_rank=7'] exits with return code = 1",
-        "Expected all tensors to be on the same device, cuda:3",
-    ],
-)
+@pytest.mark.parametrize("line", LINES["no-rank"])
 def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
     assert LABELS.strip_labels(line, SourceFormat())[0].rank is None
 
@@ -61,19 +44,7 @@ def test_colour_and_nul_bytes_are_taken_off() -> None:
     assert LABELS.strip_labels("\x1b[31mFATAL:  \x1b[0m boom\x00\r", SourceFormat())[1] == "FATAL:   boom"
 
 
-@pytest.mark.parametrize(
-    ("stamp", "shown"),
-    [
-        ("2026-11-21 09:24:45,860", "2026-11-21T09:24:45"),
-        ("2026-11-21T09:24:45.123456789Z", "2026-11-21T09:24:45"),
-        ("2026-11-21T11:24:45+02:00", "2026-11-21T09:24:45"),
-        ("321 02:07:08.41", "03-21T02:07:08"),
-        ("1121 09:25:51.565688062", "11-21T09:25:51"),
-        ("Apr 14 21:02:39", "04-14T21:02:39"),
-        ("Sat Oct 25 03:12:08 2025", "2025-10-25T03:12:08"),
-        ("09:40:43", "01-01T09:40:43"),
-    ],
-)
+@pytest.mark.parametrize(("stamp", "shown"), LINES["stamps"].items())
 def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
     seconds, dated = parse_time(stamp) or (0.0, None)
     assert (format_time(seconds) or "").endswith(shown)
@@ -108,16 +79,8 @@ def labelled(label: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("label", "rank"),
-    [
-        *((label, 3) for label in (
-            "{r}: ", "[rank{r}]: ", "[12:01:02] [{r}] ", "rank{r}: ", "Rank {r}: ", "[Rank {r}/8] ", "(rank {r}) ", "[global rank {r}] ",
-            "<stderr:{r}> ", "[1,{r}]<stderr>: ", "[gpu{r}] ", "GPU {r}: ", "[Process {r}] ", "R{r} | ", "task {r}: ",
-            "【2026-03-01 10:00:00】[rank{r}]: ", "10.1.2.3: [rank{r}]: ", "2026-03-01 10:00:00.123 | ERROR    | __main__:main:12 - [rank {r}] ",
-        )),
-        *((label, None) for label in ("node07: ", "(RayWorker pid=4{r}1, ip=10.0.0.2) ", "[Node 1/GPU {r}] ", "10.1.2.3: ")),
-    ],
-)  # fmt: skip
+    ("label", "rank"), [*((label, 3) for label in LINES["ranks"]), *((label, None) for label in LINES["no-ranks"])]
+)
 def test_a_label_hides_neither_the_line_behind_it_nor_its_rank(label: str, rank: int | None) -> None:
     found = diagnose(labelled(label))
     assert (found.cause.id, found.first_failure.rank) == ("cuda-oom", rank)
@@ -137,13 +100,7 @@ def test_of_few_lines_a_label_is_believed_where_a_traceback_and_its_frames_stand
     assert ("srun-label" in learn(lines, LABELS).locked) is believed
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[Step {n}] loss 3.{n}", "Epoch {n}: loss 3.{n}", "[{n}/9] Building CXX object a{n}.o", "layer {n}: Linear(8, 8)",
-        "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n})", "see file 3: all is well",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("line", LINES["look-alikes"])
 def test_what_only_looks_like_a_label_stays_in_its_line(line: str) -> None:
     lines = [line.format(n=n) for n in range(9)]
     assert LABELS.strip_labels(lines[-1], learn(lines, LABELS)) == (Origin(), lines[-1])
@@ -154,16 +111,10 @@ JOB = [
     *raised("KeyError: 'labels'", "3: ").splitlines(),
     "1: [rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:4242",
 ]
-STAMPS = {
-    "kubectl": "2026-05-04T10:00:{:02d}.123456789Z ",
-    "docker": "2026-05-04T10:00:{:02d}.123456789+02:00 ",
-    "ts": "May  4 10:00:{:02d} ",
-    "script": "[10:00:{:02d}] ",
-}
 
 
 @pytest.mark.usefixtures("golden_verdicts")
-@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
+@pytest.mark.parametrize("stamp", LINES["log-stamps"].values(), ids=LINES["log-stamps"])
 def test_the_rank_is_read_behind_the_stamp(stamp: str) -> None:
     found = diagnose("".join(f"{stamp.format(n)}{line}\n" for n, line in enumerate(JOB)))
     assert (found.cause.id, found.first_failure.rank) == ("python-error", 3)
@@ -189,31 +140,13 @@ SITE = (
     samples: [{line: '{pod-7f} hello', text: hello}]
 """
 )
-FAILURES = (
-    ["Traceback (most recent call last):", '  File "/code/train.py", line 9, in <module>', "    main()",
-     '  File "/code/train.py", line 7, in main', "    load(path)", "FileNotFoundError: [Errno 2] No such file: 'corpus.bin'"],
-    ["Traceback (most recent call last):", '  File "/code/other.py", line 5, in <module>', "    start()",
-     '  File "/code/other.py", line 3, in start', "    table['seven']", "KeyError: 'seven'"],
-)  # fmt: skip
-PAIRS = {
-    "learner": ("[learner0]:", "[learner1]:"),
-    "actor": ("[actor4]:", "[actor12]:"),
-    "named worker": ("[rollout_worker0]:", "[rollout_worker1]:"),
-    "container": ("trainer-7f || ", "trainer-9c || "),
-    "agents of one role": ("nemo.train/0 [default0]:", "nemo.train/1 [default0]:"),
-    "pdsh": ("node-1: [rank0]: ", "node-1: [rank1]: "),
-    "containers of two ranks": ("pod-a || [rank0]: ", "pod-a || [rank1]: "),
-    "a site's label": ("#w0# ", "#w1# "),
-    "a site's collector": ("{pod-7f} ", "{pod-9c} "),
-    "horovodrun": ("[0]<stderr>:", "[1]<stderr>:"),
-    "ray": ("(Trainer pid=71, ip=10.0.0.1) ", "(Trainer pid=72, ip=10.0.0.1) "),
-}
 
 
 def mixed(first: str, second: str) -> str:
     """A job of two writers that print a few steps, then their tracebacks, in turns."""
     steps = [f"{label}step {n}" for n in range(1, 7) for label in (first, second)]
-    parts = ([first + line for line in FAILURES[0]], [second + line for line in FAILURES[1]])
+    failures = zip((first, second), LINES["failures"], strict=True)
+    parts = ([label + line for line in failure.splitlines()] for label, failure in failures)
     return "\n".join([*steps, *(line for pair in zip_longest(*parts) for line in pair if line)]) + "\n"
 
 
@@ -224,9 +157,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("labels", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("labels", LINES["pairs"].values(), ids=LINES["pairs"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_mixed_tracebacks_are_taken_apart(labels: tuple[str, str], turned: bool, site: Path) -> None:
+def test_mixed_tracebacks_are_taken_apart(labels: list[str], turned: bool, site: Path) -> None:
     first, second = reversed(labels) if turned else labels
     shown = "\n".join(diagnose(mixed(first, second), rules=[str(site)]).first_failure.traceback)
     assert ("train.py" in shown, "other.py" in shown) == ("FileNotFound" in shown, "FileNotFound" not in shown)

@@ -1,16 +1,13 @@
 """The last words of programs: what failed is named by its own words, and not by what is printed after every failure of its kind."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import slurmdoctor
+from tables import table
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "message_cases.yaml").read_text(encoding="utf-8")
-)
+CASES: dict[str, dict[str, Any]] = table("message_cases")
 
 
 def told(*logs: str) -> dict[str, Any]:

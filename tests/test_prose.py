@@ -9,6 +9,7 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause
+from tables import table
 
 ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
@@ -18,31 +19,7 @@ SENTENCES = sorted(
     for file in (ROOT / "src/slurmdoctor").glob(place)
 )
 PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
-INSTEAD = {
-    r"\bmend(?:s|ed|ing)?\b": "fix",
-    r"(?-i:\bSee (?:that|whether)\b)": "check that, check whether",
-    r"\b(?:stands?|stood)\b(?! (?:for|out)\b)": "is, is in, hangs",
-    r"\banew\b": "again",
-    r"\bin vain\b": "without success; timed out",
-    r"\bin mid-run\b": "mid-run",
-    r"\b(?:ended|ends|dies|died) so\b": "this way",
-    r"\b(?:fail(?:ed|s)?|refuse[ds]?|ended?|met|raised?) (?:it )?alike\b": "the same way",
-    r"\b(?:\d+|\w+s) an? (?:node|task|rank|question) (?:than|as|and|each)\b": "per node",
-    r"\bone (?:rank|task|process|GPU|file) an? (?:node|rank|GPU|task|core)\b": "one per node",
-    r"\b(?:log|line|record|message|nothing|srun|Slurm)s? (?:(?:does|do) not )?tells?\b": "shows, does not show",
-    r"\btells? (?:of|no|neither|nothing|which|who|what)\b": "shows",
-    r"\bnames? no\b": "does not name",
-    r"\bsays? no(?:thing|ne)? of\b": "says nothing about",
-    r"\b(?:probably|perhaps) (?:was|were|is|are)\b": "was probably",
-    r"\bsharpens?\b": "makes more precise",
-    r"\bwithout a (?:last )?word\b": "without a message",
-    r"\b(?:says|say) (?:srun|sacct|Slurm)\b": "reported by srun",
-    r"\btime-outs?\b": "timeout",
-    r"\bleft (?:a rest|aside)\b": "does not divide evenly; ignored",
-    r"\b(?:none|nothing) is to be\b": "there is no",
-}
-"""What is not written -> what is."""
-_BAD = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in INSTEAD.items()}
+_BAD = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in table("plain_words").items()}
 
 
 def found(text: str) -> list[str]:

@@ -26,6 +26,7 @@ from slurmdoctor.matching import patterns
 from slurmdoctor.matching.patterns import LAZY, apart, captures
 from slurmdoctor.model import LineFormat, Text
 from slurmdoctor.search.shapes import Shaped, relaxed
+from tables import table
 
 PACKAGE = Path(slurmdoctor.__file__).parent
 MADE = re.compile(
@@ -151,52 +152,15 @@ def test_a_pattern_of_the_standard_library_that_is_worse_is_found(pattern: str) 
     assert slowest(pattern, _asker(re.compile(pattern), "search")) is not None
 
 
-WORSE = [
-    # loops within a loop over the same characters
-    r"(a+)+$",
-    r"(\w+\w)*:",
-    r"(?:.*,)+x",
-    r"(\d+,?)+ tasks",
-    r"(?:a*)*b",
-    r"^(?:[ab]+|[bc]+)*d",
-    r"^(?:\w+[ x]?)+y",
-    r"(?i)[a-z]+(?:-[a-z]+)*fail",
-    # alternatives that begin alike
-    r"^(a|aa)+$",
-    r"^(?:\d+|\w+)+!",
-    r'"(?:[^"\\]|\\.)*" is gone',
-    # one loop after another
-    r"a*a*a*a*a*a*b",
-    r"^\w+[ x]\w+[ x]\w+[ x]\w+y",
-    r"^(.*?,){11}P",
-    r"error(?: .*)? after .* s",
-    # one loop, begun at each character
-    r"\w+Error",
-    r"\s+$",
-    r"\d+(?:\.\d+)* GiB",
-    r"(?:\w+/)+\w+\.py",
-    r"x(?=\w+y)",
-    r"(?m)^(?:[^\w\n]*|\d+:\s*|[A-Z]+\s+|\[[^\]\n]{1,40}\]\s*|\S{1,40}[:|]\s+){0,4}(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)",
-]
-LINEAR = [
-    r"^(?:\s+\S+)*x",
-    r"^\s*\w+(?:\.\w+)*Error: (.*?) at (.*)$",
-    r"^(?>a+)+b",
-    r"^(?:a++)+b",
-    r"(?i)^(?:[a-z]+ )+timeout",
-    r"CUDA out of memory\.(?: Tried to allocate (?P<size>[\d.]+ [KMG]iB))?",
-    r"foo.{0,300}bar",
-    r"^\[(?:[^\]]*)\] (?=x+)y{2,3}[]a]+(?#why)b",
-    r"(?<!\w)\w+Error",
-]
+REGEXES = table("regexes")
 
 
-@pytest.mark.parametrize("pattern", WORSE)
+@pytest.mark.parametrize("pattern", REGEXES["worse"])
 def test_a_pattern_that_is_worse_than_linear_is_found(pattern: str) -> None:
     assert slowest(pattern) is not None
 
 
-@pytest.mark.parametrize("pattern", LINEAR)
+@pytest.mark.parametrize("pattern", REGEXES["linear"])
 def test_a_linear_pattern_is_left_alone(pattern: str) -> None:
     assert slowest(pattern) is None
 

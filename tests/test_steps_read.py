@@ -19,6 +19,7 @@ from slurmdoctor.model import JobRecord, RankMap
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import steps
 from slurmdoctor.timeline.ordering import learn_clocks
+from tables import table
 
 MB = 1024 * 1024
 BARS = ("steps-of-ranks", "bars-worded", "bars-of-ranks", "loss-dicts-worded")
@@ -134,40 +135,16 @@ def test_bars_joined_by_carriage_returns_have_not_lost_their_line_ends() -> None
     assert diagnose(bars + "\n").coverage.notes == ()
 
 
-FORMS = {
-    "kempnerforge": "[rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04 | mem=61.2/80GB | step_time=2.71s",
-    "kempnerforge_in_colour": "\x1b[2m[rank 0]\x1b[0m \x1b[32mINFO    \x1b[0m [step {0}] loss=5.65 | lr=3.00e-04",
-    "kempnerforge_under_srun": "0: [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
-    "kempnerforge_stamped": "2026-05-12 10:14:02 [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
-    "logging": "INFO:root:step {0} loss 5.65",
-    "loguru": "2026-05-12 10:14:02.123 | INFO     | train:main:41 - step {0} loss=5.65",
-    "structlog": "2026-05-12 10:14:02 [info     ] train_step             loss=5.65 step={0}",
-    "nemo": "[NeMo I 2026-05-12 10:14:02 nemo_logging:393] Training epoch 0, iteration {0}/1999 | lr: 7.5e-05",
-    "nemo_bar": "Epoch 0: :   1%|          | {0}/3600 [01:10<1:00:40, v_num=3, reduced_train_loss=10.30]",
-    "lightning_bar": "Epoch 0:  10%|█         | {0}/5000 [00:10<01:40,  1.20it/s, v_num=3, train_loss=2.31]",
-    "lightning_rich": "Epoch 0/9  ━━━━━━━━━━━━ {0}/5000 0:00:10 • 0:01:40 1.20it/s v_num: 3.000 train_loss: 2.310",
-    "torchtitan": "[rank0]:[titan] 2026-05-12 10:14:02,123 - root - INFO - step: {0}  loss:  4.6637  tps: 1,420",
-    "nanotron": "05/12/2026 10:14:02 [INFO|DP=0|PP=0|TP=0|node07]: iteration: {0} / 5000 | lm_loss: 10.9",
-    "olmo": "2026-05-12 10:14:02.123\tnode07:0\tolmo.train:896\tINFO\t[step={0}/500000,epoch=0]",
-    "verl": "(TaskRunner pid=123) step:{0} - actor/pg_loss:0.01 - timing_s/step:31.2",
-}  # fmt: skip
+LINES = table("step_lines")
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_a_step_is_read_in_every_format(name: str) -> None:
-    found = diagnose("".join(f"{FORMS[name].format(step)}\n" for step in (10, 20, 30, 40)) + LIMIT)
+@pytest.mark.parametrize("form", LINES["steps"].values(), ids=LINES["steps"])
+def test_a_step_is_read_in_every_format(form: str) -> None:
+    found = diagnose("".join(f"{form.format(step)}\n" for step in (10, 20, 30, 40)) + LIMIT)
     assert found.facts["last_step"] == 40
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[rank 0] INFO     Starting training: step=0, max_steps=50000, batch_size=4",
-        "[rank 0] INFO     Resumed from step 500, 262,144,000 tokens seen",
-        "INFO - checkpoint of step 500 loaded, loss scale 65536",
-        '{"step": 40, "event": "checkpoint saved"}',
-    ],
-)
+@pytest.mark.parametrize("line", LINES["no-steps"])
 def test_what_only_names_a_step_is_none(line: str) -> None:
     assert diagnose(f"{line}\n{LIMIT}").facts.get("last_step") is None
 

@@ -13,6 +13,9 @@ from click.testing import CliRunner
 from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import UnknownKind
 from slurmdoctor.survey.unknown import draft_command, kinds_of
+from tables import table
+
+LINES = table("last_lines")
 
 HOSTILE = [
     "solver: can't read 'part 3'; rm -rf ~ `id` $(id) $HOME !! \\ \"x\" | & < > * ? # {a,b}",
@@ -24,7 +27,6 @@ HOSTILE = [
     "x" * 5000,
     "solver:  part\t3   failed",
 ]
-
 
 Line = tuple[str, str | None, float | None]
 """A job's last line, its user, and the GPU hours that it lost."""
@@ -41,40 +43,14 @@ def kinds(*lines: str) -> tuple[UnknownKind, ...]:
     return counted([(line, "kim", 1.0) for line in lines])
 
 
-@pytest.mark.parametrize(
-    ("pattern", "lines"),
-    [
-        ("solver: part <number> of <number> is lost", ["solver: part 3 of 8 is lost", "solver: part 1712 of 4096 is lost"]),
-        ("cannot read <path> twice", ["cannot read /scratch/demo/a.bin twice", "cannot read ~/b/c-7.bin twice"]),
-        ("lost <host> for good", ["lost 10.0.0.7:4711 for good", "lost 192.168.3.4 for good"]),
-        ("lost <name> for good", ["lost node07 for good", "lost gpu-a[01-03] for good"]),
-        ("bad block at <hex> found", ["bad block at 0x7f01 found", "bad block at 0xdeadbeef found"]),
-        ("needs <size> of tape", ["needs 2.00 GiB of tape", "needs 512MiB of tape"]),
-        ("<time> tape is gone", ["2026-11-21 09:24:45,123 tape is gone", "2026-11-22T10:00:00Z tape is gone"]),
-        ("TapeError: no <name> here", ["loader.tape.TapeError: no 'a b' here", 'TapeError: no "c" here']),
-        ("unknown option: <option>", ["unknown option: --depth=3", "unknown option: -q"]),
-        ("cannot fetch <url>", ["cannot fetch https://example.org/a?b=1", "cannot fetch s3://bucket/key"]),
-        ("wrong shape [<number>]", ["wrong shape [16, 16, 3]", "wrong shape [8, 9]"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("pattern", "lines"), LINES["kinds"].items())
 def test_lines_that_differ_from_run_to_run_are_one_kind(pattern: str, lines: list[str]) -> None:
     assert [(kind.pattern, kind.jobs) for kind in kinds(*lines)] == [(pattern, 2)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "count"),
-    [
-        (["lost node07 for good", "lost 10.0.0.7 for good"], 1),  # names of another kind in the same place
-        (["KeyError: 'a'", "KeyError: 3"], 1),
-        (["run.sh: line 7: tapecat: command not found", "/var/spool/slurmd/job4711/slurm_script: line 12: tapecat: command not found"], 1),
-        (["the tape library needs more than 2.00 GiB of space.", "the tape library needs more than 3 GiB (of space)"], 1),
-        (["tape 3 is lost", "tape 3 is torn"], 2),
-        (["KeyError: 'a'", "ValueError: 'a'"], 2),
-        (["srun: error: node07: task 3: Killed", "srun: error: node07: task 3: Aborted", "srun: error: node07: task 3: Terminated"], 3),
-    ],
-)  # fmt: skip
-def test_lines_that_say_the_same_are_one_kind_and_others_are_others(lines: list[str], count: int) -> None:
-    assert len(kinds(*lines)) == count
+def test_lines_that_say_the_same_are_one_kind_and_others_are_others() -> None:
+    assert [len(kinds(*lines)) for lines in LINES["same"]] == [1] * len(LINES["same"])
+    assert [len(kinds(*lines)) for lines in LINES["different"]] == [len(lines) for lines in LINES["different"]]
 
 
 def test_jobs_users_and_hours_are_counted() -> None:

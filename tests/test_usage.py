@@ -7,39 +7,11 @@ import pytest
 
 from cases import one_line, run
 from slurmdoctor import cli
+from tables import table
 
 Call = Callable[[str], tuple[int, str, str]]
 """A line of words -> the exit status, what is printed, and what is said on standard error."""
-WRONG = {
-    "diagnse job.log": ("no command `diagnse`", "did you mean `slurmdoctor diagnose`?"),
-    "Lint x": ("did you mean `slurmdoctor lint`?",),
-    "job.log": ("did you mean `slurmdoctor diagnose job.log`?",),
-    "logs/": ("did you mean `slurmdoctor diagnose logs/`?",),
-    "4711_3": ("did you mean `slurmdoctor diagnose 4711_3`?",),
-    "-": ("did you mean `slurmdoctor diagnose -`?",),
-    "train.sbatch": ("did you mean `slurmdoctor lint train.sbatch`?",),
-    "foo": ("no command `foo`", "`slurmdoctor --help` lists them"),
-    "rules chek": ("no command `chek`", "did you mean `slurmdoctor rules check`?"),
-    "help diagnse": ("no command `diagnse`", "did you mean `slurmdoctor diagnose`?"),
-    "--hlep": ("--hlep", "--help"),
-    "diagnose --formt json": ("--formt", "--format", "`slurmdoctor diagnose --help` shows how"),
-    "diagnose --json": ("--json", "did you mean --format json?"),
-    "diagnose job.log --beside-log": ("--beside-log needs a job's id",),
-    "diagnose --job 1 --beside-log -o x.txt": ("two places",),
-    "diagnose -j 2": ("-j", "`slurmdoctor diagnose --help` shows how"),
-    "diagnose --format jsno": ("--format", "jsno", "json"),
-    "diagnose --format": ("--format",),
-    "diagnose --jobs 99": ("--jobs", "99", "64"),
-    "diagnose --time-limit 0": ("--time-limit", "1<=x<=86400"),
-    "diagnose --time-limit 1.5": ("--time-limit", "integer"),
-    "diagnose --exit-status x": ("--exit-status", "integer"),
-    "diagnose --ranks=3": ("--ranks",),
-    "lint": ("SCRIPT", "`slurmdoctor lint --help` shows how"),
-    "survey logs": ("--out",),
-    "rules check nowhere": ("nowhere", "does not exist"),
-    "mcp --allow nowhere": ("nowhere", "does not exist"),
-    "hook more": ("more", "`slurmdoctor hook --help` shows how"),
-}
+WRONG = table("wrong_calls")
 
 
 @pytest.fixture
