@@ -68,8 +68,8 @@ def _gcd(*numbers: int) -> int:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "min": min,
-    "max": max,
+    "min": lambda *numbers: min(numbers),
+    "max": lambda *numbers: max(numbers),
     "ceil": math.ceil,
     "floor": math.floor,
     "divisor": _divisor,
