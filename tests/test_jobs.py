@@ -39,6 +39,8 @@ def never(path: str) -> Glance:
 CASES = yaml.safe_load((Path(__file__).parent / "job_names.yaml").read_text(encoding="utf-8"))
 BY_NAME: dict[str, dict[str, Any]] = CASES["by-name"]
 SURVEY: dict[str, dict[str, Any]] = CASES["survey"]
+LINES: dict[str, dict[str, Any]] = CASES["lines"]
+REPORTS: dict[str, str] = CASES["reports"]
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -90,42 +92,17 @@ def written(folder: Path, files: Mapping[str, str]) -> list[str]:
 
 
 LIMIT = "slurmstepd: error: *** JOB {} ON node07 CANCELLED AT 2026-11-20T12:01:03 DUE TO TIME LIMIT ***\n"
-STEP = "slurmstepd-n4: error: *** STEP 4049.0 ON n4 CANCELLED AT 2026-11-23T18:00:36 ***\n"
-APPENDED = LIMIT.format(4711) + LIMIT.format(4712)
-LINES: dict[str, tuple[dict[str, str], dict[str | None, int]]] = {
-    "at the end of a long log": (
-        {"big.out": LIMIT.format(4711), "small.out": "x\n" * 9000 + LIMIT.format(4712), "small.err": "srun: Terminating StepId=4712.0\n"},
-        {"4711": 1, "4712": 2},
-    ),
-    "a log without an id beside such": (
-        {"a.out": LIMIT.format(4711), "b.out": LIMIT.format(4712), "c.out": "step 3\n"}, {"4711": 1, "4712": 1, None: 1},
-    ),
-    "one job in two logs": (
-        {"prep.log": "SLURM_JOB_ID=4711\n", "train.log": LIMIT.format(4711), "notes.txt": "Submitted batch job 4712\n"}, {None: 3},
-    ),
-    "a log to which two jobs appended": ({"slurm_a.out": APPENDED, "other.out": LIMIT.format(4712)}, {None: 2}),
-    "an array's task, which Slurm counts by another id": (
-        {"slurm-4711_3.out": "step 1\n", "train.log": "SLURM_JOB_ID=4714\n"}, {"4711_3": 2},
-    ),
-    "a log of one of two jobs": (
-        {"slurm-4711.out": "", "slurm-4712.out": "", "train.log": "SLURM_JOB_ID=4712\n"}, {"4711": 1, "4712": 2},
-    ),
-    "a log of another job": ({"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}, {"4711": 1, "4650": 1}),
-    "swapped: the names count": (
-        {"slurm-4711.out": LIMIT.format(4712), "slurm-4712.out": LIMIT.format(4711)}, {"4711": 1, "4712": 1},
-    ),
-    "a step's logs: the names count": (
-        {"step-4049-0.out": STEP, "step-4049-1.out": "", "slurm-4011.out": "", "steplogs-4049.out": "srun: Force Terminated StepId=4049.0\n"},
-        {"4011": 1, "4049": 3},
-    ),
-    "short ids": ({"train-16.out": "SLURM_JOB_ID=16\n", "train-17.out": "SLURM_JOB_ID=17\n"}, {"16": 1, "17": 1}),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LINES)
 def test_lines_tell_jobs_apart_where_names_do_not(case: str, tmp_path: Path) -> None:
-    files, expected = LINES[case]
-    assert by_id(split_jobs(written(tmp_path, files), looker())) == expected
+    assert by_id(split_jobs(written(tmp_path, LINES[case]["files"]), looker())) == LINES[case]["jobs"]
+
+
+def test_the_end_of_a_long_log_tells_its_job(tmp_path: Path) -> None:
+    files = {"big.out": LIMIT.format(4711), "small.out": "x\n" * 9000 + LIMIT.format(4712)}
+    files["small.err"] = "srun: Terminating StepId=4712.0\n"
+    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"4711": 1, "4712": 2}
 
 
 @pytest.mark.parametrize("joint", ["_", "-", "."])
@@ -151,17 +128,6 @@ def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_pa
     names += ["k.out.2026-11-19", "k.out-20261120", "k.out"]
     written(tmp_path, dict.fromkeys([*names, "model.py.1", "notes.1"], "step 3\n"))
     assert [Path(path).name for path in files_of(str(tmp_path))] == names
-
-
-REPORTS = {
-    "failed": "✗ rank 5 on gpu-a2 ran out of GPU memory                 cuda-oom · high confidence\n  job.log:12\n",
-    "in two lines": "✗ rank 0 could not import a Python module or a name from it\n  module-not-found · low confidence\n",
-    "markdown": "**✗ rank 5 on gpu-a2 ran out of GPU memory** (cuda-oom · high confidence)\n\n`job.log:12`\n",
-    "no failure": "✓ no failure found                           read 1 file, 9 lines (605 bytes)\n  last   step 70\n",
-    "without Unicode": "x rank 5 ran out of GPU memory                 cuda-oom - high confidence\n  job.log:12\n",
-    "several": "4711  ✗ the job was ended by its time limit     time-limit\n1 job: 1 time-limit\n"
-    "one in full: slurmdoctor diagnose . --job-id 4711\n",
-}
 
 
 @pytest.mark.parametrize("case", REPORTS)
