@@ -14,33 +14,8 @@ from slurmdoctor.slurm.job_evidence import warned
 from slurmdoctor.slurm.jobinfo import seconds, size
 from slurmdoctor.slurm.script.parser import parse
 
-SCONTROL = """JobId={id} JobName=train run
-   UserId=kim(4001) GroupId=kim(4001) MCS_label=N/A
-   JobState={state} Reason={reason} Dependency=(null)
-   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={exit}
-   RunTime=01:00:00 TimeLimit=01:00:00 TimeMin=N/A
-   StartTime=2026-11-20T10:00:00 EndTime=2026-11-20T11:00:00 Deadline=N/A
-   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-20T10:00:00
-   PreemptEligibleTime=2026-11-20T10:00:00 PreemptTime=None
-   Partition=gpu AllocNode:Sid=login:1
-   NodeList=gpu[07-08]
-   BatchHost=gpu07
-   NumNodes=2 NumCPUs=64 NumTasks=16 CPUs/Task=4 ReqB:S:C:T=0:0:*:*
-   TRES=cpu=64,mem=400G,node=2,billing=64
-   Socks/Node=* NtasksPerN:B:S:C=8:0:*:* CoreSpec=*
-   Command=/home/kim/run/job.sbatch --name "a b"
-   WorkDir=/home/kim/my run
-   StdErr=/home/kim/my run/log-{id}.err
-   StdIn=/dev/null
-   StdOut=/home/kim/my run/log-{id}.out
-
-"""
-STEPS = """         JobID      State ExitCode DerivedExitCode    Elapsed     MaxRSS     ReqMem   NodeList
--------------- ---------- -------- --------------- ---------- ---------- ---------- ----------
-            42 {job:>10} {exit:>8}             0:0   01:00:00                  400G gpu[07-08]
-      42.batch     FAILED      1:0                   01:00:00     12268K            gpu07
-          42.0 {step:>10} {code:>8}                   01:00:00   1992294K            gpu[07-08]
-"""
+RECORDS = Path(__file__).parent / "job_records"
+SCONTROL, STEPS = ((RECORDS / f"{command}.txt").read_text(encoding="utf-8") for command in ("scontrol", "sacct"))
 
 
 def scontrol(state: str = "FAILED", reason: str = "NonZeroExitCode", exit: str = "1:0") -> str:
