@@ -106,13 +106,9 @@ KINDS = {
 """Lines that are all kinds of their own."""
 
 
-def flood(line: str, count: int = 4000) -> list[str]:
-    return [line.format(n=n, w=word(n), W=word(n).capitalize()) for n in range(count)]
-
-
 @pytest.mark.parametrize("line", KINDS.values(), ids=KINDS)
 def test_one_known_failure_among_thousands_of_kinds_is_the_root_and_what_was_not_told_apart_is_told(line: str) -> None:
-    lines = flood(line)
+    lines = [line.format(n=n, w=word(n), W=word(n).capitalize()) for n in range(4000)]
     lines.insert(2000, "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
     found = diagnose("\n".join(lines) + "\n")
     assert (found.cause.id, found.first_failure.rank, found.first_failure.line) == ("cuda-oom", 3, 2001)

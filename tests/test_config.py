@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cases import LOG, one_line, run
+from rule_files import cause_file, put
 from slurmdoctor.cli import config as settings
 from slurmdoctor.cli.config import TABLES, VARIABLES
 
@@ -78,12 +79,10 @@ def test_an_ending_is_stronger_than_a_file_and_one_in_the_working_folder_is_not_
 
 
 def test_rules_of_a_file_stand_beside_it_and_hold_for_all_commands(write: Write) -> None:
-    source = (Path(__file__).parent / "bad_rules" / "short-literal.yaml").read_text()
     folder = write('rules = ["ours"]\n').parent / "ours"
-    folder.mkdir()
-    (folder / "short-literal.yaml").write_text(source.replace("['gone']", "['library is gone']"))
-    assert "site/short-literal" in call("rules", "list")[1]
-    assert "A rank lost the tape library" in call("explain", "site/short-literal")[1]
+    put(folder / "lost-tape.yaml", cause_file("site/lost-tape"))
+    assert "site/lost-tape" in call("rules", "list")[1]
+    assert "A rank lost the tape library" in call("explain", "site/lost-tape")[1]
 
 
 WRONG = {

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord, ProcessExit, expand, expand_nodes, from_code, from_sacct, from_words, ranges
+from slurmdoctor.model import JobRecord, ProcessExit, expand, from_code, from_sacct, from_words, ranges
 from slurmdoctor.readers.tracebacks import from_handler
 from slurmdoctor.report.wording import ending, exit_words, headline, meaning_of, retry
 from slurmdoctor.slurm import jobinfo
@@ -58,11 +58,10 @@ def test_what_is_no_ending_is_none() -> None:
         assert from_handler(text) is None
 
 
-def test_lists_of_tasks_go_both_ways_and_those_of_hosts_keep_their_zeros() -> None:
+def test_lists_of_tasks_go_both_ways() -> None:
     assert expand("0-3,7") == (0, 1, 2, 3, 7)
     assert ranges(expand("2,4-5,7")) == "2,4-5,7"
     assert expand("x,3,0-99999999") == (3,)
-    assert expand_nodes("cn[0417-0418],gpu7") == ["cn0417", "cn0418", "gpu7"]
 
 
 def test_a_signal_that_has_no_name_is_not_called_sigterm() -> None:

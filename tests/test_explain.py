@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from website import causes
 
 from cases import one_line, run
+from rule_files import cause_file
 from slurmdoctor.cli.rules import explain
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
@@ -84,13 +85,8 @@ def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> N
 
 
 def test_the_command_knows_a_sites_causes(tmp_path: Path) -> None:
-    draft = (
-        (Path(__file__).parent / "bad_rules" / "short-literal.yaml")
-        .read_text()
-        .replace("['gone']", "['library is gone']")
-    )
-    (tmp_path / "short-literal.yaml").write_text(draft)
-    result = CliRunner().invoke(explain, ["site/short-literal", "--rules", str(tmp_path)])
+    (tmp_path / "lost-tape.yaml").write_text(cause_file("site/lost-tape"))
+    result = CliRunner().invoke(explain, ["site/lost-tape", "--rules", str(tmp_path)])
     assert "A rank lost the tape library" in result.output
 
 
