@@ -10,27 +10,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
+
+import yaml
 
 from slurmdoctor.knowledge import folders, load
 
 SIZE = 10 * 1024 * 1024
+_LINES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "hostile_lines.yaml").read_text(encoding="utf-8"))
 
 
 def _fill(piece: str, size: int = SIZE) -> bytes:
     data = piece.encode("utf-8", "surrogatepass")
     return data * (size // len(data)) + data[: size % len(data)]
-
-
-TRACE = (
-    '{label}Traceback (most recent call last):\n{label}  File "/srv/a.py", line {{n}}, in main\n'
-    "{label}    step({{n}})\n{label}{error}: {{n}}\n"
-)
-
-
-def _trace(label: str = "", error: str = "KeyError") -> str:
-    return TRACE.format(label=label, error=error)
 
 
 def word(n: int) -> str:
@@ -83,31 +77,25 @@ _MIXED = (
     "hosts-slurmstepd", "torchelastic-tables", "attempts-worded", "survived-worded", "agents", "iterations",
 )  # fmt: skip
 
+
+def _mixed() -> bytes:
+    """Ten lines of one kind after ten of another."""
+    parts = zip(*(_pieces(KINDS[kind]()) for kind in _MIXED), strict=False)
+    return b"".join(lines for part in parts for lines in part)[:SIZE]
+
+
 KINDS: dict[str, Callable[[], bytes]] = {
+    **{kind: partial(_lines, line) for kind, line in _LINES.items()},
     "brackets-one-line": lambda: _fill("([{<"),
     "brackets-lines": lambda: _fill("([{<" * 40 + "\n"),
     "brackets-nested": lambda: b"[" * (SIZE // 2) + b"]" * (SIZE // 2),
     "headers": lambda: _fill("Traceback (most recent call last):\n"),
-    "tracebacks": lambda: _lines(_trace()),
-    "tracebacks-labelled": lambda: _lines(_trace("{n}: ")),
-    "tracebacks-no-end": lambda: _lines('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
-    "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _lines('  File "a.py", line {n}, in f\n    g()\n'),
-    "exceptions": lambda: _lines("RuntimeError: number {n}\n"),
-    "out-of-memory": lambda: _lines("[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB\n"),
-    "watchdogs": lambda: _lines(
-        "[rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
+    "tracebacks-deep": lambda: (
+        b"Traceback (most recent call last):\n" + _lines('  File "a.py", line {n}, in f\n    g()\n')
     ),
-    "srun": lambda: _lines("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
-    "srun-ranges": lambda: _lines("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
-    "srun-many-tasks": lambda: _lines("srun: error: node{n}: tasks {n}-65000: Killed\n"),
-    "torchelastic-tables": lambda: _lines(
-        "[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n  rank      : {n} (local_rank: 0)\n"
-        "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
+    "words-one-line": lambda: _fill(
+        "CUDA out of memory. Tried to allocate 1 GiB RuntimeError: Traceback (most recent call last): "
     ),
-    "steps": lambda: _lines("step {n} loss 0.1\n"),
-    "iterations": lambda: _lines(" iteration {n}/ 9999999 | elapsed time per iteration (ms): 1.0 | lm loss: 1.0E+00 |\n"),
-    "words-one-line": lambda: _fill("CUDA out of memory. Tried to allocate 1 GiB RuntimeError: Traceback (most recent call last): "),
     "one-word": lambda: b"A" * SIZE,
     "one-word-end": lambda: b"A" * (SIZE - 7) + b"Error: x",
     "dots": lambda: _fill("a."),
@@ -115,13 +103,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "tabs-lines": lambda: _fill("\t" * 80 + "\n"),
     "newlines": lambda: b"\n" * SIZE,
     "returns": lambda: b"\r" * SIZE,
-    "bars": lambda: _lines("\r{n}%|####      | 1/10 [00:01<00:09, 1.00it/s]"),
-    "bars-rates": lambda: _lines("\r{n}%|####      | {n}/900000 [00:01<00:09, {n}.00it/s, loss={n}.5]"),
-    "bars-of-ranks": lambda: _lines("[rank{n}]: Epoch 3:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.{n}it/s, v_num=1abc]\n"),
-    "bars-worded": lambda: _lines("{w} {x}:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.50it/s]\n"),
     "rates": lambda: _fill("it/s"),
-    "loss-dicts-worded": lambda: _lines("{{'loss': 1.5, '{w}': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
-    "steps-of-ranks": lambda: _lines("[rank{n}]: step {n} loss 0.1\n"),
     "digits": lambda: b"7" * SIZE,
     "zeros": lambda: b"\0" * SIZE,
     "zeros-in-text": lambda: _fill("Key\0Error: x\n\0"),
@@ -129,8 +111,10 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "escapes": lambda: _fill("\x1b[31mKeyError\x1b[0m: \x1b]8;;http://x\x07y\n"),
     "escapes-open": lambda: b"\x1b]" * (SIZE // 2),
     "random": lambda: _noise(lambda dice: dice.randrange(256)),
-    "invalid-utf8": lambda: _fill("KeyError: ") [: SIZE // 2] + b"\xff\xfe\xc3\x28" * (SIZE // 8),
-    "unicode": lambda: _fill("KéyError: " + "e\u0301\u0316\u0489" * 20 + "\u202e\u2066" + "👩\u200d👩\u200d👧" * 5 + "\n"),
+    "invalid-utf8": lambda: _fill("KeyError: ")[: SIZE // 2] + b"\xff\xfe\xc3\x28" * (SIZE // 8),
+    "unicode": lambda: _fill(
+        "KéyError: " + "e\u0301\u0316\u0489" * 20 + "\u202e\u2066" + "👩\u200d👩\u200d👧" * 5 + "\n"
+    ),
     "zalgo": lambda: _fill("R" + "\u0489\u0301" * 2000 + "\n"),
     "half-surrogates": lambda: _fill("\ud800KeyError: \udfff\n"),
     "json": lambda: b'{"a":' * (SIZE // 5),
@@ -138,52 +122,19 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "quotes": lambda: _fill("> " * 500 + "\n"),
     "entities": lambda: _fill("&lt;&amp;lt;"),
     "mentions": lambda: _fill("RuntimeError: <!channel> @everyone [x](http://y) ```\n"),
-    "secrets": lambda: _lines("export HF_TOKEN=hf_{n:034d}\n"),
-    "nccl": lambda: _lines("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
-    "exception-classes": lambda: _lines("{W}Error: {x}\n"),
-    "exception-messages": lambda: _lines("RuntimeError: {w} {x} {w}\n"),
-    "exceptions-stamped": lambda: _lines("2026-11-20 12:01:03,114 ERROR {w}: {w}Error: {n}\n"),
-    "exceptions-vocabulary": lambda: _lines("ValueError: {w} {x} is not in the vocabulary\n"),
-    "exceptions-worded-ranks": lambda: _lines("[rank{m}]: {W}Error: {x}\n"),
-    "tracebacks-worded-ranks": lambda: _lines(
-        '[rank{m}]: Traceback (most recent call last):\n[rank{m}]:   File "/srv/a.py", line 3, in main\n'
-        "[rank{m}]:     step()\n[rank{m}]: RuntimeError: {w} {x}\n"
-    ),
-    "tracebacks-worded": lambda: _lines(
-        'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n'
-    ),
-    "tracebacks-worded-chained": lambda: _lines(
-        'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n\n'
-        "During handling of the above exception, another exception occurred:\n\n"
-    ),
     "tracebacks-lost": lambda: b"".join(
-        b"[rank%d]: Traceback (most recent call last):\n" % (n % 64) + b"[rank77]: the loader has read one more shard\n" * 300
+        b"[rank%d]: Traceback (most recent call last):\n" % (n % 64)
+        + b"[rank77]: the loader has read one more shard\n" * 300
         for n in range(SIZE // 13_000)
     ),
     "tracebacks-worded-deep": lambda: (
-        b"Traceback (most recent call last):\n" + _lines('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
+        b"Traceback (most recent call last):\n"
+        + _lines('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
     ),
-    "hosts-slurmstepd": lambda: _lines("slurmstepd-{w}: error: Detected 1 oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.\n"),
-    "hosts-srun": lambda: _lines("srun: error: {w}: task {n}: Exited with exit code 1\n"),
-    "hosts-nccl": lambda: _lines("{w}:{n}:{n} [0] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, {x}\n"),
-    "hosts-peers": lambda: _lines("[rank{m}]: RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}\n"),
-    "attempts-worded": lambda: _lines("Submitted batch job {n}\n{W}Error: {x}\nslurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"),
-    "dumps-worded": lambda: _lines('[rank{n}]: Current thread 0x{n} (most recent call first):\n[rank{n}]:   File "/srv/{w}.py", line 1 in {x}\n'),
-    "crashes-worded": lambda: _lines('Fatal Python error: Segmentation fault\n\nThread 0x{n} (most recent call first):\n  File "/srv/{w}.py", line 1 in {x}\n'),
-    "survived-worded": lambda: _lines("{W}Error: {x}\nattempt 2/5 succeeded after {W}Error\n"),
-    "exits-labelled": lambda: _lines("{m}: {w}: srun: error: {w}: task {n}: Killed\n"),
-    "exits-of-tasks": lambda: _lines("{n}: srun: error: node{n}: task {n}: Killed\n"),
-    "agents": lambda: _lines("[default{m}]: E1120 12:01:03.114000 {n} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {n} (pid: {n}) of binary: /usr/bin/{w}\n"),
-    "maps": lambda: _lines("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 4096 cudaDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"),
-    "watchdogs-labelled": lambda: _lines(
-        "{n}: [rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
-    ),
-    "mixed": lambda: b"".join(lines for part in zip(*(_pieces(make()) for make in (KINDS[kind] for kind in _MIXED)), strict=False) for lines in part)[:SIZE],
+    "mixed": _mixed,
     "literals": _literals,
     "examples": _examples,
-    "pids": lambda: _lines("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
-}  # fmt: skip
+}
 """What kills a diagnosis, or makes it slow, if anything does."""
 
 
