@@ -1,9 +1,11 @@
 """GPU and host memory: what a message's sizes, the phase, the layout and the memory lines of a log make of the advice."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.infer.facts import _of_memory
@@ -12,11 +14,7 @@ from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import MemoryReading, gib
 
 TRAIN = "/opt/demo/train.py main loss = model(batch)"
-MOE = (
-    "/opt/demo/run.py main model = bridge.to_megatron_model()",
-    "/opt/Megatron-LM/megatron/core/transformer/moe/experts.py __init__ self.weight1 = Parameter(torch.empty(",
-)
-"""Frames: file, function and source."""
+"""A frame: file, function and source."""
 LOADS = "/v/transformers/modeling_utils.py from_pretrained x"
 
 
@@ -26,14 +24,6 @@ def message(requested: str, free: str, unallocated: str) -> str:
         f"of which {free} is free. Including non-PyTorch memory, this process has 77.92 GiB memory in use. Of the allocated "
         f"memory 75.61 GiB is allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated. If reserved but "
         "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
-    )
-
-
-def older(requested: str, total: str, allocated: str, free: str, reserved: str) -> str:
-    return (
-        f"RuntimeError: CUDA out of memory. Tried to allocate {requested} (GPU 0; {total} total capacity; {allocated} already "
-        f"allocated; {free} free; {reserved} reserved in total by PyTorch) If reserved memory is >> allocated memory try "
-        "setting max_split_size_mb to avoid fragmentation."
     )
 
 
@@ -154,120 +144,16 @@ def test_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
 
 # ── what the first fix says, and no fix ──
 
-EXPANDS = "+ export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
-SHARED = older("128.00 MiB", "39.42 GiB", "2.00 GiB", "37.06 MiB", "2.00 GiB")
-PIECES = older("1.95 GiB", "39.41 GiB", "34.02 GiB", "1.21 GiB", "36.80 GiB")
-GENERATE = (
-    "+ srun python examples/conversion/hf_to_megatron_generate_text.py --hf_model_path nova/nova-moe --tp 2 --ep 8\n"
-)
-SIZES = "  hidden_size ..... 3072\n  moe_ffn_hidden_size ..... 1536\n  num_layers ..... 62\n  num_experts ..... 256\n"
-VLLM_MOE = "/v/site-packages/vllm/model_executor/layers/fused_moe/layer.py __init__ x"
-RAISE_EP = (
-    r"Raise expert parallelism \(EP\) above 8: EP 16 takes .*TP does not split experts. GB per GPU = experts / 8 x"
-)
-OF_256 = "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1"
-RMM = (
-    "MemoryError: std::bad_alloc: out_of_memory: CUDA error (failed to allocate 63040830384 bytes) at: /rmm/mr/x.hpp:62"
-)
+CASES = yaml.safe_load((Path(__file__).parent / "memory_cases.yaml").read_text())
 
 
-def run(script: str, world: int) -> str:
-    return f"+ srun python {script}\nworld size: {world}\n  gpus_per_node: 8\n{SIZES}"
-
-
-def used(own: str, other: str) -> str:
-    return f"[rank3]: step 100 | loss 2.1 | mem={own}/80GB\n[rank1]: step 100 | loss 2.1 | mem={other}/80GB\n"
-
-
-LOADED = "hf_to_megatron_generate_text.py --tp 2 --ep 8 --etp 1"
-TRAINED = "pretrain_gpt.py --tp 2 --ep 8 --etp 1"
-GPU: list[tuple[str, str, str]] = [
-    # old messages tell what is reserved, and whose memory is neither free nor their own
-    (oom(text=PIECES), r"2.78 GiB reserved but unallocated \+ 1.21 GiB free cover the 1.95 GiB", "other processes"),
-    (oom(text=PIECES), "max_split_size_mb:128", "other processes"),
-    (oom(text=PIECES.replace("1.95", "7.00")), "", "max_split"),
-    (oom(text=SHARED), "^Free GPU 0: other processes hold about 37 of its 39.4 GiB", "max_split"),
-    (oom(text=SHARED.replace("2.00 GiB", "36.10 GiB")), "", "other processes"),
-    # what is set already is not advised
-    (oom(text=message("1.96 GiB", "1.18 GiB", "1.41 GiB"), above=EXPANDS), "", "expandable_segments"),
-    # no advice is a recital
-    *((log, "", r"\bIf it dies\b|\bMend\b") for log in (oom(), oom(*MOE), oom(text=SHARED[:72]))),
-    # without a number of experts EP is the cure
-    *(
-        (oom(*MOE, above=above), RAISE_EP, "[Rr]aise TP|more TP")
-        for above in (
-            GENERATE,
-            "Namespace(tp=2, pp=1, ep=8, etp=1)\n",
-            "TP=2 PP=1 EP=8 MBS=1 GBS=256\n",
-            "+ python x.py --ep=8\n",
-        )
-    ),
-    (
-        oom(*MOE, above=f"world size: 8\n  gpus_per_node: 8\n{GENERATE}"),
-        r"Use 2 nodes and raise expert parallelism \(EP\) from 8 to 16",
-        "",
-    ),
-    # frames alone prove experts, and fragmentation does not come before them
-    (oom(*MOE), r"expert parallelism \(EP\)", ""),
-    (oom(*MOE, text=message("1.12 GiB", "602.56 MiB", "4.10 GiB"), above=GENERATE), "expert parallelism", ""),
-    # vLLM splits experts by tensor parallelism too; a dense model has none
-    (oom(VLLM_MOE, *MOE[1:]), "", "expert"),
-    (oom(LOADS, text=message("30.00 GiB", "1.18 GiB", "1.41 GiB")), "", r"expert|\bEP\b|expandable"),
-    # the smallest EP that meets the budget and the world; experts that fit are not blamed
-    (oom(*MOE, above=run(LOADED, 16)), OF_256, ""),
-    (oom(*MOE, above=run(LOADED, 16)), "for inference, keep the weights on a GPU below about 40 GB", ""),
-    (oom(*MOE, above=run(LOADED, 8)), "Use 2 nodes and EP 16", ""),
-    (oom(*MOE, above=run(TRAINED, 64)), "for training.*below about 30 GB|below about 30 GB.*for training", ""),
-    (
-        oom(*MOE, above=f"+ srun python hf_megatron_roundtrip_multi_gpu.py --ep 32\nworld size: 64\n{SIZES}"),
-        "",
-        "expert",
-    ),
-    # what no training step asked for gets no advice on steps first
-    ("RuntimeError: CUDA error: out of memory\n", "Run `nvidia-smi` on the node", ""),
-    (f"{RMM}\n", "Process the data in parts: one allocation of 58.7 GiB", ""),
-    # the limit is told of the failing rank's own line only
-    (oom(above=used("76.2", "40.2")), "at the limit", "40.2/80GB"),
-    (oom(above=used("36.8", "78.2")), "", "at the limit|78.2/80GB"),
-    (oom(above=used("70.9", "70.9")), "", "at the limit"),
-]
-
-KILL = (
-    "slurmstepd: error: Detected {} oom_kill event{} in StepId=48113.0. Some of the step tasks have been OOM Killed.\n"
-    "srun: error: node07: task 3: Out Of Memory\n"
-)
-LOAD = (
-    'Traceback (most recent call last):\n  File "/v/torch/serialization.py", line 9, in load\n    x\nRuntimeError: [enforce '
-    "fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 34359738368 "
-    "bytes. Error code 12\n"
-)
-WORKER = "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
-EXCEEDED = "slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n"
-CGROUP = "[81233.1] Memory cgroup out of memory: Killed process 31337 (python) total-vm:92233720kB, anon-rss:67108864kB, file-rss:131072kB\n"
-ARRAY = "numpy.core._exceptions._ArrayMemoryError: Unable to allocate {} for an array with shape (100000, 1000000)\n"
-LSF = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n"
-TWICE = "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0"
-HOST: list[tuple[str, str, str]] = [
-    ("+ srun --mem 64G python train.py\n" + KILL.format(3, "s"), TWICE, "GPU"),
-    (KILL.format(1, ""), "`#SBATCH --mem=0` takes all of each node.*1 oom_kill event in step", "oom_kill events"),
-    ("  num_workers ........ 16\n" + WORKER + KILL.format(1, ""), "Lower num_workers from 16 to 8", "GPU"),
-    (EXCEEDED, "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB", "GPU"),
-    (f"{CGROUP}srun: error: node07: task 3: Killed\n", r"process 31337 \(python\) held 64 GiB", "GPU"),
-    (LOAD, "Load once per node", "num_workers"),
-    (ARRAY.format("745. GiB"), "one allocation of 745 GiB failed", "DataLoader|checkpoint"),
-    (ARRAY.format("32.0 TiB"), "32768 GiB was asked for, more than a node has", "--mem"),
-    (LSF, "bsub -M", "SBATCH"),
-]
-
-
-@pytest.mark.parametrize(
-    ("cause", "log", "first", "never"), [*(("cuda-oom", *row) for row in GPU), *(("host-oom", *row) for row in HOST)]
-)
-def test_the_advice_follows_what_the_log_shows(cause: str, log: str, first: str, never: str) -> None:
-    found = diagnose(log)
-    assert found.cause.id == cause
-    assert re.search(first, fixes(found)[0])
-    assert not never or not re.search(never, "\n".join(fixes(found)))
+@pytest.mark.parametrize("name", CASES)
+def test_the_advice_follows_what_the_log_shows(name: str) -> None:
+    case = CASES[name]
+    found = diagnose(case["log"])
+    assert found.cause.id == case["cause"]
+    assert re.search(case.get("first", ""), fixes(found)[0])
+    assert "never" not in case or not re.search(case["never"], "\n".join(fixes(found)))
 
 
 # ── hardware: the node that is excluded is the one that the evidence is against ──
