@@ -17,24 +17,8 @@ from slurmdoctor.knowledge.workshop.scaffold import draft
 from slurmdoctor.model import Knowledge
 
 NOTHING = Knowledge({}, (), ())
-BAD = Path(__file__).parent / "bad_rules"
+BAD, MADE = (Path(__file__).parent / name for name in ("bad_rules", "made_rules"))
 MISTAKES = sorted(BAD.glob("*.yaml"))
-
-FRAGMENTS = """\
-fragments:
-  - id: robot_arm
-    regex: ['arm', 'gripper']
-    examples: {match: [arm, gripper]}
-  - id: robot
-    regex: 'robot(?: {robot_arm})?'
-    examples: {match: [robot, robot gripper], no_match: [robot leg]}
-"""
-
-
-FACTS = """\
-facts:
-  - {id: framework/megatron, source: Megatron, literals: [megatron], regex: megatron, value: megatron, examples: {match: [megatron]}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +30,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file = folder / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
         shutil.copy(Path(builtin(), f"{name}.yaml"), file)
-    (folder / "facts.yaml").write_text(FACTS)
+    shutil.copy(MADE / "facts.yaml", folder)
     return folder
 
 
@@ -89,7 +73,7 @@ def test_a_good_file_has_no_problems_and_without_a_line_that_a_rule_must_not_tak
 
 
 def test_braces_that_name_no_fragment_are_a_mistake(tmp_path: Path) -> None:
-    (tmp_path / "fragments.yaml").write_text(FRAGMENTS)
+    shutil.copy(MADE / "fragments.yaml", tmp_path)
     site(tmp_path, "tape", regex=r"{robot_am}|\{robot_arm}|\p{letter}{2,3}|tape library is gone")
     (told,) = [problem for problem in check_paths([tmp_path], (builtin(),)).problems if "fragment" in problem.what]
     assert told.mend.startswith("did you mean `robot_arm`?")

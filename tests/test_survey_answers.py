@@ -240,11 +240,17 @@ def _written(folder: Path, write: Callable[[Path], object]) -> None:
         (lambda folder: (folder / ".run").mkdir(parents=True), "has no rows yet"),
         (lambda folder: dataset(folder, []), "has no rows"),
         (lambda folder: dataset(folder, [row("hang", schema_version=99)]), "newer slurmdoctor"),
-        (lambda folder: _written(folder, lambda file: pq.write_table(pa.table({"a": [1]}), file)), "that no survey wrote"),
-        (lambda folder: _written(folder, lambda file: file.write_bytes(file.read_bytes()[:-40])), "jobs.parquet cannot be read"),
+        (
+            lambda folder: _written(folder, lambda file: pq.write_table(pa.table({"a": [1]}), file)),
+            "that no survey wrote",
+        ),
+        (
+            lambda folder: _written(folder, lambda file: file.write_bytes(file.read_bytes()[:-40])),
+            "jobs.parquet cannot be read",
+        ),
         (lambda folder: [dataset(folder / f"shard-1-of-{n}", [row()]) for n in (2, 3)], "shards of 2 and 3"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_dataset_is_one_line_that_says_what_to_do(tmp_path: Path, make: Any, said: str) -> None:
     make(tmp_path / "out")
     with pytest.raises(UserError, match=said) as wrong:

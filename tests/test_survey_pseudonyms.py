@@ -6,11 +6,10 @@ import re
 import stat
 import string
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from msgspec import json
+from msgspec import convert, json
 from msgspec.structs import replace
 
 import hostile
@@ -19,6 +18,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.survey import pseudonyms
 from slurmdoctor.survey.pseudonyms import LISTS, NAMES, TEXTS, Anonymizer
 from slurmdoctor.survey.rows import Row
+from tables import table
 
 KEY = bytes(range(32))
 KEPT = (
@@ -29,35 +29,8 @@ KEPT = (
 """Columns that name nobody."""
 OTHERS = ("key", "fingerprint", "job_id", "state", "evidence_file")
 """Columns that are changed in their own ways."""
-ROW = Row(
-    key="frost:4711@1790000000",
-    fingerprint="00ff" * 8,
-    cluster="frostmoor",
-    job_id="4711_3",
-    job_name="wombat-tune",
-    user="kimberley",
-    account="prof-lindqvist",
-    partition="lindqvist-a100",
-    nodes=("frost017.hpc.lindqvist.example", "frost018"),
-    num_nodes=2,
-    gpus=8,
-    started=datetime(2026, 11, 20, 12),
-    elapsed_s=3600.0,
-    state="CANCELLED by 90210",
-    verdict="failed",
-    cause="file-not-found",
-    title="did not find a file",
-    node="frost018",
-    evidence="FileNotFoundError: [Errno 2] No such file or directory: '/lustre/prof-lindqvist/kimberley/wombat/a.bin'",
-    evidence_file="wombat-tune-4711.out",
-    fix="Copy /lustre/prof-lindqvist/kimberley/wombat/a.bin to frost017, and run it again.",
-    exclude_nodes=("frost018",),
-    gpu_hours=8.0,
-    last_line="KIMBERLEY@frost017.hpc.lindqvist.example: job wombat-tune of Kimberley lost frost[017-018] and frost019",
-    logs=("/lustre/prof-lindqvist/kimberley/wombat-tune-4711.out", "/lustre/prof-lindqvist/kimberley/my run.err"),
-    error="PermissionError: [Errno 13] Permission denied: '/lustre/prof-lindqvist/kimberley/my run.err'",
-    notes=("my run.err is cut", "read as kimberley", "wombat-tune-4711.out holds NUL bytes"),
-)
+TABLES = table("pseudonyms")
+ROW = convert(TABLES["row"], Row)
 NAMED = ("kimberley", "lindqvist", "frost", "wombat", "lustre", "my run", "90210", "moor")
 
 
@@ -141,22 +114,7 @@ def test_a_short_name_is_one_only_as_a_word(name: str) -> None:
     assert "client, wurst" in evidence
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cannot reach gpu-b07 at 10.20.30.40:4711 or fe80::1ff:fe23:4567:890a",
-        "cannot open /data/other/x.bin or ../other/y.bin, C:\\Users\\other\\z, ~other/w",
-        "https://other:pass@git.other.example.org/other.git",
-        "see login1.other.ac.uk, cluster.other.edu and other@lists.other.de",
-        "USER=other uid=90210",
-        "srun: error: other-12: task 3: Killed",
-        "master_addr: othernode5",
-        "srun: error: Node failure on other-a7",
-        "srun: error: Node failure on other[07-08]",
-        "sbatch: error: invalid partition specified: other7",
-        "run sbatch --partition=other --account other --exclude=other[01-02],other7 x",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", TABLES["others"])
 def test_other_hosts_people_and_places_in_texts_go_too(text: str) -> None:
     said = shown(anonymous(replace(ROW, evidence=text)))
     assert [name for name in ("other", "10.20", "fe80", "b07", "90210") if name in said] == []
@@ -168,7 +126,7 @@ def test_what_names_nobody_is_left_in_texts() -> None:
         assert anonymous(replace(ROW, evidence=kept)).evidence == kept
 
 
-@pytest.mark.parametrize("kind", ["one-word", "dots", "controls", "escapes-open", "random", "invalid-utf8", "zalgo", "half-surrogates", "json", "secrets", "hosts-srun"])  # fmt: skip
+@pytest.mark.parametrize("kind", TABLES["hostile"])
 def test_hostile_text_is_no_trouble(kind: str) -> None:
     text = hostile.KINDS[kind]()[:2000].decode("utf-8", "replace")
     names = {"user": f"{text[:300]}\ud800", "job_name": text[300:700], "nodes": (text[:40],)}

@@ -17,9 +17,11 @@ from slurmdoctor.survey.rows import Row
 from slurmdoctor.survey.sections import describe
 from slurmdoctor.survey.views import show
 from surveyed import dataset, row, survey
+from tables import table
 
 EVIL = '\x1b[31mroot\u202e\n# HELP x"\\ token=hf_' + "Ab1" * 12 + "<b>" + "y" * 5000
 
+CALLS = table("survey_calls")
 EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "many": many(2000)}
 
 
@@ -98,37 +100,13 @@ def test_json_is_all_answers_with_a_version(month: str) -> None:
     assert found["unknown"]["kinds"][0]["jobs"] == 5
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--user", "eve"], "6 of 6 jobs failed"),
-        (["--user", "eve", "--user", "bob"], "6 of 102 jobs failed"),
-        (["--partition", "debug"], "4 of 4 jobs failed"),
-        (["--cluster", "lab"], "16 of 114 jobs failed"),
-        (["--until", "2026-10-06T00:00", "--user", "eve"], "1 of 1 job failed"),
-        (["--since", "2026-10-06", "--user", "eve"], "5 of 5 jobs failed"),
-        (["--user", "o'hara"], "No job matches --user o'hara"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), CALLS["chosen"])
 def test_a_report_is_about_the_jobs_that_are_asked_for(month: str, options: list[str], said: str) -> None:
     found = survey("report", month, *options)
     assert (found.code, said in found.stdout) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["report", "{month}/nowhere"], "is not there"),
-        (["report", "{month}", "--since", "soon"], "--since 'soon' is no time"),
-        (["report", "{month}", "--since", "2026-10-06", "--until", "2026-10-05"], "--until is not after --since"),
-        (["diff", "{month}"], "diff compares two datasets"),
-        (["diff", "{month}", "{month}", "--at", "2026-10-06"], "diff compares two datasets"),
-        (["diff", "{month}", "--at", "2026-10-06", "--since", "2026-10-07"], "--at is not between"),
-        (["diff", "{month}", "--at", "2030-01-01"], "no rows for jobs that ended from 2030-01-01 on"),
-        (["diff", "{month}", "{month}", "--user", "nobody"], "nothing to compare: no rows for "),
-        (["export", "{month}"], "export needs a format"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), CALLS["wrong-reports"])
 def test_a_bad_call_is_one_line_and_status_2(month: str, arguments: list[str], said: str) -> None:
     found = survey(*(one.format(month=month) for one in arguments))
     assert (found.code, found.stderr.count("\n"), found.stdout, said in found.stderr) == (2, 1, "", True)

@@ -14,6 +14,7 @@ from slurmdoctor.survey import pseudonyms
 from slurmdoctor.survey.dataset import progress_of
 from slurmdoctor.survey.runs import Tally
 from surveyed import rows_of, survey
+from tables import table
 
 FIXTURES = Path(__file__).parent / "fixtures"
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
@@ -55,23 +56,7 @@ def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path
     assert rows_of(tmp_path / "out", "read, verdict") == [("error", "unknown"), ("yes", "failed"), ("yes", "failed")]
 
 
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        (["LOGS"], "missing option '--out'"),
-        (["--out", "OUT", "--since", "7d", "--slurm-info", "LOGS"], "--slurm-info is for the logs of PATHs"),
-        (["--out", "OUT"], "sacct is not installed here: run this where sacct answers, or name the folders of the logs"),
-        (["LOGS", "--out", "OUT", "--partition", "gpu"], "logs do not tell their partition"),
-        (["LOGS/nosuch", "--out", "OUT"], "nosuch is not there"),
-        (["LOGS", "--out", "LOGS"], "holds other things than a survey: name a new or an empty folder"),
-        (["LOGS", "--out", "LOGS/run0/slurm-4710.out"], "is a file: name a folder"),
-        (["LOGS", "--out", "/proc/nosuch"], "cannot write /proc/nosuch"),
-        (["LOGS", "--out", "OUT", "--shard", "0/4"], "they are 1/N to N/N"),
-        (["LOGS", "--out", "OUT", "--jobs", "2", "--dask-slurm", "2"], "--jobs and --dask-slurm name two kinds of workers"),
-        (["LOGS", "--out", "OUT", "--dask-option", "queue=x"], "--dask-option is for the jobs of --dask-slurm"),
-        (["LOGS", "--out", "OUT", "--dask-slurm", "1", "--dask-option", "queue"], "write NAME=VALUE"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("args", "told"), table("survey_calls")["wrong-runs"])
 def test_a_wrong_call_is_one_line_and_leaves_nothing_behind(
     logs: Path, tmp_path: Path, args: list[str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

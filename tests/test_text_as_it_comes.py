@@ -7,24 +7,9 @@ from pathlib import Path
 import pytest
 
 import slurmdoctor
+from tables import table
 
-_RAISED = """\
-loading the data
-step 1/100 loss 3.21 12 ms/step
-step 2/100 loss 3.11 12 ms/step
-[rank3]: Traceback (most recent call last):
-[rank3]:   File "/scratch/demo/train.py", line 88, in <module>
-[rank3]:     main()
-[rank3]:   File "/scratch/demo/train.py", line 61, in main
-[rank3]:     loss.backward()
-[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.11 GiB of which 1.02 GiB is free.
-E0301 10:00:04.000000 4711 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 3 (pid: 4715) of binary: /usr/bin/python
-"""
-_KILLED = """\
-step 1/100 loss 3.21 12 ms/step
-slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.
-srun: error: node07: task 3: Out Of Memory
-"""
+TEXTS = table("damaged_logs")
 _BAR = " 33%|###3      | 33/100 [00:54<01:51, 26.24s/it]"
 
 
@@ -57,7 +42,7 @@ _DAMAGES: dict[str, Callable[[str], str | bytes]] = {
 
 
 @pytest.mark.parametrize("damage", _DAMAGES)
-@pytest.mark.parametrize(("log", "cause"), [(_RAISED, "cuda-oom"), (_KILLED, "host-oom")], ids=["raised", "killed"])
+@pytest.mark.parametrize(("cause", "log"), TEXTS["logs"].items(), ids=TEXTS["logs"])
 def test_a_damaged_log_gets_the_verdict_of_the_whole_one(log: str, cause: str, damage: str, tmp_path: Path) -> None:
     text = _DAMAGES[damage](log)
     path = tmp_path / "job.log"
@@ -65,30 +50,12 @@ def test_a_damaged_log_gets_the_verdict_of_the_whole_one(log: str, cause: str, d
     assert _verdict(path)[:2] == (cause, 3)
 
 
-@pytest.mark.parametrize(
-    ("paste", "rank"),
-    [
-        ("[rank3]: KeyError: 'x'", 3),
-        ("3: KeyError: 'x'", 3),
-        ("AssertionError: batch size 30 != 32", None),
-        ("[rank1]: AssertionError", 1),
-        ("step 8 loss 2.1\nstep 9 loss 2.0\nValueError: bad batch 3", None),
-    ],
-)
+@pytest.mark.parametrize(("paste", "rank"), TEXTS["ends"])
 def test_an_exception_that_a_log_ends_with_is_an_answer_in_low_confidence(paste: str, rank: int | None) -> None:
     assert _verdict(paste) == ("python-error", rank, "low")
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        "loading\nValueError: no cache, the default is used\nall is well\nTraining finished\n",
-        "step 1 loss 3\nValueError: bad batch 3\nstep 2 loss 3\nstep 3 loss 2\n",
-        "Training finished\nRuntimeError: wandb could not say goodbye\n",
-        "loading\n2026-03-01 10:00:00,123 - ERROR - ValueError: no cache, the default is used\n",
-        "loading\nUserWarning: no cache, the default is used\n",
-    ],
-)
+@pytest.mark.parametrize("log", TEXTS["go-on"])
 def test_an_exception_after_which_the_program_spoke_on_is_none(log: str) -> None:
     assert _verdict(log)[0] is None
 
