@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from builders import event, finish, line, observed, report, step as made_step, timeline
 from slurmdoctor.model import (
+    LIMITS,
     CollectiveStatus,
     Event,
     ExitReport,
@@ -85,6 +86,10 @@ def test_another_jobs_id_in_one_file_is_another_attempt() -> None:
 
     assert cut(error(100), error(9000), marks=ids((0, "7", 0), (1000, "7", 0), (5000, "8", 0))).last == (5000, END)
     assert cut(error(100), error(9000), marks=ids((0, "7", 0), (5000, "8", 1))).last == (0, END)
+    marks = (*ids((0, "7", 0), (5000, "7", 0)), mark("attempt", 1000))
+    assert cut(error(100), error(9000), marks=marks).last == (1000, END), (
+        "one that names none leaves the last one's name"
+    )
     marks = ids((0, "7", 0), (1000, "8", 0), (2000, "8", 0), (3000, "7", 0))
     assert cut(error(100), error(1500), error(9000), marks=marks) == Attempts((3000, END), ((0, 1000), (1000, 3000)), 3)
 
@@ -106,6 +111,8 @@ def test_torchruns_agent_fails_once_an_attempt() -> None:
     assert cut(reports=(agent(1000), agent(5000))) == Attempts((1001, END), ((0, 1001),), 2)
     assert cut(reports=(agent(1000, b"0:"), agent(5000, b"1:"))).last == (0, END)
     assert cut(reports=(agent(1000), agent(5000, source=1))).last == (0, END)
+    of_processes = [replace(agent(at), line=line(at=at, origin=Origin(pid=pid))) for at, pid in ((1000, 7), (5000, 8))]
+    assert cut(reports=(of_processes[0], of_processes[1])).last == (0, END)
     assert cut(reports=(agent(1000), agent(3000, kind="table"), agent(5000))).last == (0, END)
     assert cut(reports=(agent(1000), agent(3000, kind="launcher"), agent(5000))).last == (1001, END)
 
@@ -242,6 +249,8 @@ def test_what_several_processes_print_as_they_begin_is_no_sign_where_it_stands_t
     first, again, later = (begin(order, once="Namespace(") for order in (0, 10, 5000))
     assert cut(error(100), error(9000), marks=(first, later)).last == (5000, END)
     assert cut(error(100), error(9000), marks=(first, again, later)).last == (0, END)
+    launched = (begin(0), begin(10), begin(5000))
+    assert cut(error(100), error(9000), marks=launched).last == (5000, END), "what a launcher prints again is a start"
 
 
 def ended(order: int, task: int = 0, node: str = "n1") -> ExitReport:
@@ -251,7 +260,13 @@ def ended(order: int, task: int = 0, node: str = "n1") -> ExitReport:
 def test_a_task_that_ends_twice_ended_in_two_steps() -> None:
     assert cut(error(100), error(900), reports=(ended(200), ended(1000))).last == (201, END)
     assert cut(error(100), error(900), reports=(ended(200), ended(201, 1), ended(1000))).last == (202, END)
-    # both spoke before; another task; another node
+    again = (ended(200), ended(201, 1), ended(1000), ended(1200, 1))
+    assert cut(error(100), error(900), error(1100), reports=again) == Attempts((202, END), ((0, 202),), 2)
+    # no words that end a program between; of another witness; both spoke before; another task; another node
+    for between in (error(900, retried=True), error(900, role="hint")):
+        assert cut(error(100), between, reports=(ended(200), ended(1000))).last == (0, END)
+    others = (replace(ended(200), kind="launcher"), replace(ended(1000), kind="launcher"))
+    assert cut(error(100), error(900), reports=others).last == (0, END)
     assert cut(error(100), error(150), reports=(ended(200), ended(1000))).last == (0, END)
     assert cut(error(100), error(900), reports=(ended(200), ended(1000, 1))).last == (0, END)
     assert cut(error(100), error(900), reports=(ended(200), ended(1000, node="n2"))).last == (0, END)
@@ -296,6 +311,25 @@ def test_a_finish_after_the_last_step_is_a_finish_with_its_idle_time() -> None:
     assert run_state(done, 90.0) == RunState("finished", idle=60.0)
     assert run_state(done, 30.0) == RunState("finished", idle=0.0)
     assert run_state(timeline(finished=finish(at=9, time=30.0)), 31.0) == RunState("finished", idle=1.0)
+    for end in (29.0, None, 30.0 + LIMITS.longest_job):
+        assert run_state(done, end) == RunState("finished")
+    assert run_state(stepped(10.0, 20.0, finished=finish(at=9)), 90.0) == RunState("finished")
+
+
+def test_who_says_that_it_finished_is_rather_the_program_and_where_the_loop_began_is_told_if_no_word_followed() -> None:
+    by_program, by_script = finish(at=10), mark("finished", 20, said="done")
+    assert order(seen(marks=(by_program, by_script))).finished == by_program
+    assert order(seen(marks=(by_script, by_script))).finished == by_script
+
+    def began(*events: Event, marks: tuple[SignalHit, ...] = (), steps: tuple[Progress, ...] = ()) -> int | None:
+        found = order(seen(*events, marks=(mark("begun", 1000), *marks), steps=steps)).began
+        return found and found.order
+
+    assert began() is None, "much was printed after it"
+    assert began(error(1200)) == began(error(1200), steps=(step(500),)) == 1000
+    assert began(error(1200), steps=(step(1100),)) is None
+    assert began(error(900)) is began(error(1200, source=1)) is None
+    assert began(error(1200), error(9000), marks=(mark("attempt", 5000),)) is None, "of an earlier attempt"
 
 
 def test_steps_after_a_finish_take_it_back() -> None:
@@ -324,6 +358,7 @@ def test_without_a_first_step_the_time_since_the_loop_began_tells(end: float | N
     began = timeline(began=finish(at=9, time=30.0, text="Starting training"))
     found = run_state(began, end)
     assert (found.kind, (found.idle or 0.0) >= 0.0) == (kind, True)
+    assert run_state(began, 29.0, record(elapsed=9)).idle is None, "another clock"
     assert run_state(began, end and 30.0 + 3600, record(elapsed=9)).kind == (end and "hung")
 
 

@@ -117,9 +117,80 @@ def test_a_step() -> None:
 def test_times_and_sizes() -> None:
     times = {"01:30:00": 5400, "90": 5400, "2-00:00:00": 172800, "1-12": 129600, "1:30": 90}
     assert {text: seconds(text) for text in times} == times
+    assert seconds("00:00:05.123") == 5
     assert [seconds(text) for text in ("UNLIMITED", "x", "")] == [None] * 3
     sizes = {"800M": 800 << 20, "1.5G": 3 << 29, "12K": 12288, "400": 400 << 20, "1.5.2G": None, "?": None}
     assert {text: size(text) for text in sizes} == sizes
+
+
+ALLOCATED = SCONTROL.replace("   TRES=", "   AllocTRES=cpu=64,mem=300G,node=2\n   TRES=")
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        # all of a node's, and its own figure, go before what the job has; a node's; a core's, which tells no node's; no size
+        (SCONTROL.replace("   TRES=", "   MinMemoryNode=0 MinTmpDiskNode=0\n   TRES="), None),
+        (SCONTROL.replace("   TRES=", "   MinCPUsNode=1 MinMemoryNode=120G MinTmpDiskNode=0\n   TRES="), 120 << 30),
+        (ALLOCATED, 150 << 30),
+        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|4Gn\n", 4 << 30),
+        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|400Mc\n", None),
+        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|800M\n", 400 << 20),
+        ("JobID|State|NodeList|ReqMem\n7|FAILED|gpu[07-08]|800M\n", 400 << 20),
+        ("JobID|State|ReqMem\n7|PENDING|800M\n", 800 << 20),
+    ],
+)
+def test_the_memory_a_node_that_a_job_asked_for(text: str, node: int | None) -> None:
+    assert record(text.format(id=7, state="FAILED", reason="None", exit="1:0")).req_mem == node
+
+
+HEAD = "JobID|State|ExitCode|NodeList\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "chosen"),
+    [
+        ({"7": "COMPLETED", "8": "FAILED"}, "8"),
+        ({"7": "COMPLETED", "8": "RUNNING", "9": "PENDING"}, "8"),
+        ({"7": "PENDING", "8": "COMPLETED"}, "8"),
+        ({"7": "CANCELLED", "8": "FAILED", "9": "NODE_FAIL"}, "9"),
+        ({"7_2": "FAILED", "7_1": "CANCELLED"}, "7_1"),
+        ({"8": "FAILED", "7": "FAILED"}, "7"),
+    ],
+)
+def test_of_several_jobs_the_one_that_failed_worst_is_meant(states: dict[str, str], chosen: str) -> None:
+    assert record(HEAD + "".join(f"{job}|{state}|1:0|gpu07\n" for job, state in states.items())).id == chosen
+
+
+def test_a_row_of_sacct_adds_what_scontrol_has_lost() -> None:
+    """A node that failed and left the job; a step is seen with what it has of its own, and one that sacct lacks is missing."""
+    row = f"{HEAD}42|NODE_FAIL|1:0|gpu[07-09]\n42.0|FAILED|1:0|gpu09\n42.1|CANCELLED||\n43.0|FAILED|1:0|gpu01\n"
+    assert record(scontrol(), row).nodes == ("gpu07", "gpu08", "gpu09")
+    assert record(scontrol(), row.replace("07-09", "07")).nodes == ("gpu07", "gpu08")
+    assert [one.id for one in record(row).steps] == ["0", "1"]
+    first, second, third = (record(scontrol(), row, job=f"42.{step}") for step in range(3))
+    assert (first.nodes, first.quotes["exit"].line) == (("gpu09",), 3)
+    assert (second.state, second.nodes, second.exit) == ("CANCELLED", ("gpu07", "gpu08", "gpu09"), from_code(1))
+    assert (third.state, third.missing) == ("FAILED", ("step 42.2 (not in sacct's table)",))
+
+
+def test_the_tasks_of_an_array_and_their_states() -> None:
+    """Those that wait are one; a state that sacct cuts is whole where enough of it is left; another array's is none of them."""
+    table = f"{HEAD}7_[3-9]|PENDING||\n7_2|NODE_F+|1:0|\n7_1|FAILE+|1:0|\n8_1|FAILED|1:0|\n9|FAIL+|1:0|\n"
+    found = jobinfo.tasks([("sacct", table)], "7")
+    assert [(job.array_task, job.state) for job in found] == [(1, "FAILE"), (2, "NODE_FAIL"), (None, "PENDING")]
+    waits = SCONTROL.replace("JobId={id}", "JobId={id} ArrayJobId=7 ArrayTaskId=3-9%2")
+    texts = [("scontrol", waits.format(id=7, state="PENDING", reason="None", exit="0:0")), ("sacct", table)]
+    assert [job.label for job in jobinfo.tasks(texts, "7")] == ["7_1", "7_2", "7_[3-9%2]"]
+    assert jobinfo.tasks([("sacct", table)], "9") == []
+
+
+def test_what_is_a_record_of_slurm_and_which_nodes_are_bad() -> None:
+    for text in ("JobId=7 JobName=x\n", "NodeName=gpu07 Arch=x86_64\n", "JobID|State\n", "  JobIDRaw  State\n"):
+        assert jobinfo.looks_like_slurm(text)
+    assert not any(map(jobinfo.looks_like_slurm, ("the JobID of it\n", "x" * 4000 + "JobId=7\n", "JobIDs 7\n")))
+    nodes = "NodeName=n1 Arch=x\n   State=IDLE+DRAIN\nNodeName=n2 State=IDLE\n   Reason=old\nNodeName=n3\nNodeName=n4 State=MIXED*\n"
+    assert jobinfo.bad_nodes(nodes) == {"n1": "IDLE+DRAIN", "n4": "MIXED*"}
 
 
 def test_torn_texts_do_no_harm() -> None:

@@ -2,18 +2,33 @@
 
 import io
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
+from builders import event
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import diagnose
-from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, Extent, FirstFailure, Remedy
+from slurmdoctor.model import (
+    Coverage,
+    Diagnosis,
+    Evidence,
+    Exit,
+    Extent,
+    FirstFailure,
+    Remedy,
+    RunState,
+    from_code,
+    reason,
+)
 from slurmdoctor.report import text_report as text
+from slurmdoctor.report.reasons import sentence
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
 from slurmdoctor.report.wording import agreeing, delay, ending, headline, others, size
+from tables import table
 from test_report_goldens import TextFile
 
 
@@ -170,6 +185,23 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
 )  # fmt: skip
 def test_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str) -> None:
     assert (agreeing(title, 1), agreeing(title, 8)) == (one, many)
+
+
+def said_of(code: str, values: dict[str, Any]) -> str:
+    """The sentence of a reason; exits, states and events are given by what tells them apart."""
+    made = {
+        "state": lambda state: RunState(**state) if isinstance(state, dict) else state,
+        "derived": lambda code: None if code is None else from_code(code),
+        "step": lambda step: (*step[:2], from_code(step[2])) if isinstance(step, list) else step,
+        "ended": lambda ended: [(rank, from_code(code), witness) for rank, code, witness in ended],
+        "earlier": lambda causes: [event(cause) for cause in causes],
+    }
+    return sentence(reason(code, **{name: made.get(name, lambda as_given: as_given)(v) for name, v in values.items()}))
+
+
+@pytest.mark.parametrize(("code", "values", "words"), table("reasons")["sentences"])
+def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> None:
+    assert said_of(code, values) == words
 
 
 def test_a_node_that_the_log_only_numbers_is_said() -> None:

@@ -32,7 +32,7 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     signs = sorted([*failures, *(p.order for p in observed.progress)])
     edges = [0, *_cuts(observed, went_on), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
-    lived = [s for s in spans if _any(signs, s)] or spans[-1:]
+    lived = [s for s in spans if _any(signs, s)]
     failed = [s for s in spans if _any(failures, s)]
     if not failed:
         return Attempts(spans[-1], (), len(spans))
@@ -116,7 +116,7 @@ def _by_tasks(observed: Observations) -> set[int]:
     reported = False
     for order, report in in_order:
         if report is None:
-            reported = bool(seen)
+            reported = True
             continue
         key = (report.line.source, report.node, report.tasks)
         if reported and key in seen:
