@@ -323,7 +323,7 @@ def test_who_says_that_it_finished_is_rather_the_program_and_where_the_loop_bega
 
     def began(*events: Event, marks: tuple[SignalHit, ...] = (), steps: tuple[Progress, ...] = ()) -> int | None:
         found = order(seen(*events, marks=(mark("begun", 1000), *marks), steps=steps)).began
-        return found and found.order
+        return found.order if found else None
 
     assert began() is None, "much was printed after it"
     assert began(error(1200)) == began(error(1200), steps=(step(500),)) == 1000

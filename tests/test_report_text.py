@@ -2,8 +2,10 @@
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
@@ -24,7 +26,7 @@ from slurmdoctor.model import (
     from_code,
     reason,
 )
-from slurmdoctor.report import text_report as text
+from slurmdoctor.report import text_report as text, wording
 from slurmdoctor.report.reasons import sentence
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
 from slurmdoctor.report.wording import agreeing, delay, ending, headline, others, size
@@ -189,19 +191,30 @@ def test_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str
 
 def said_of(code: str, values: dict[str, Any]) -> str:
     """The sentence of a reason; exits, states and events are given by what tells them apart."""
-    made = {
+    made: dict[str, Callable[[Any], Any]] = {
         "state": lambda state: RunState(**state) if isinstance(state, dict) else state,
         "derived": lambda code: None if code is None else from_code(code),
         "step": lambda step: (*step[:2], from_code(step[2])) if isinstance(step, list) else step,
         "ended": lambda ended: [(rank, from_code(code), witness) for rank, code, witness in ended],
         "earlier": lambda causes: [event(cause) for cause in causes],
     }
-    return sentence(reason(code, **{name: made.get(name, lambda as_given: as_given)(v) for name, v in values.items()}))
+    return sentence(reason(code, **{name: made[name](v) if name in made else v for name, v in values.items()}))
 
 
 @pytest.mark.parametrize(("code", "values", "words"), table("reasons")["sentences"])
 def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> None:
     assert said_of(code, values) == words
+
+
+def worded(name: str, given: Any) -> Any:
+    """What a function of the shared sentences makes of a diagnosis, or of other arguments."""
+    arguments = [msgspec.convert(given, Diagnosis)] if isinstance(given, dict) else given
+    return msgspec.to_builtins(getattr(wording, name)(*arguments))
+
+
+@pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
+def test_a_sentence_that_reports_share(name: str, given: Any, words: Any) -> None:
+    assert worded(name, given) == words
 
 
 def test_a_node_that_the_log_only_numbers_is_said() -> None:
