@@ -1,6 +1,7 @@
 """The terminal report, as someone reads it at 3 a.m."""
 
 import io
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -209,7 +210,7 @@ def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> Non
 def worded(name: str, given: Any) -> Any:
     """What a function of the shared sentences makes of a diagnosis, or of other arguments."""
     arguments = [msgspec.convert(given, Diagnosis)] if isinstance(given, dict) else given
-    return msgspec.to_builtins(getattr(wording, name)(*arguments))
+    return json.loads(msgspec.json.encode(getattr(wording, name)(*arguments)))
 
 
 @pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
