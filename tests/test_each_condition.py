@@ -118,6 +118,15 @@ FULL = raised("OSError: [Errno 28] No space left on device", "[default1]:")
 EPOCH = "[default1]:2026-11-20 10:0{}:00,000 INFO epoch 1\n"
 
 
+COPY = "cp: cannot stat 'out': No such file or directory\n"
+STEPS = "".join(f"2026-11-20 10:0{n}:00 INFO step {n} loss 2.1\n" for n in range(4, 7))
+ROOT_CAUSE = "Root Cause (first observed failure):\n[0]:\n"
+
+PARTED = f"[rank1]: {LOST}\n"
+NO_PACKAGE = "Error in library(sf) : there is no package called 'sf'\n"
+ROWS = "a row of the sample was written to the table\n" * 16
+
+
 def labelled(label: str, text: str) -> str:
     return "".join(f"{label}{line}\n" for line in text.splitlines())
 
@@ -185,6 +194,40 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         # a line without a rank right above one with it is of that rank
         (f"{OOM}\n{waits(0, 1, 3).partition('4')[2][1:]}", "cuda-oom", 0),
         (f"{OOM}\n{TALK}{waits(0, 1, 3)}", "cuda-oom", None),
+        # of a command that the shell did not find only what is printed below it shows that the script went on; no errors do
+        (f"{TALK}{SHELL}", "command-not-found", None),
+        (f"{TALK * 20}{SHELL}", "command-not-found", None),
+        (SHELL + "ModuleNotFoundError: No module named 'torch'\n" * 8, "command-not-found", None),
+        (
+            TALK + raised("RuntimeError: not staged:\ncp: cannot stat 'x': No such file or directory"),
+            "file-not-found",
+            None,
+        ),
+        # a message ends at an empty line, at a stamp and at a long drawn line; a mark within its frames is no exception
+        (raised("RuntimeError: step failed") + f"\n{COPY}", "python-error", None),
+        (raised("RuntimeError: step failed") + f"2026-11-20 10:00:00 {COPY}", "python-error", None),
+        (raised("RuntimeError: step failed") + f"{'=' * 60}\n{COPY}", "python-error", None),
+        (raised("RuntimeError: step failed:") + f"-----\n{COPY}", "file-not-found", None),
+        # what a logger shows of an exception below WARNING level may be dealt with; a header alone shows no error
+        ("starting\nINFO:root:KeyError: 'x'\n", None, None),
+        ("starting\nTraceback (most recent call last):\n", None, None),
+        (f"starting\n{CUT}".replace("/x/", "/x/torch/distributed/launcher/"), "exit-code", None),
+        # what was printed before the error, or by two processes, shows no survival; who excuses it, and one line of a hang, does
+        (f"2026-11-20 10:09:00 ERROR {raised()}" + STEPS, "python-error", None),
+        (raised() + "the cache is ready\n" + LIMIT, "python-error", None),
+        (labelled("(Trainer pid=4000) ", f"step 40 loss 2\n{raised(where='load')}step 41 loss 2\n"), None, None),
+        (raised() + labelled("[rank1]: ", STEPS), None, None),
+        # a bar, or an epoch, that ends is not the job's end, after which ranks may leave
+        ("step 19/20 loss 2\nstep 20/20 loss 2\n" + PARTED, None, None),
+        ("100%|#####| 20/20 [00:10<00:00, 4.2it/s]\n" + PARTED, "peer-lost", None),
+        ("Epoch [1/3], Step [20/20], Loss: 2.0\n" + PARTED, "peer-lost", None),
+        # R's error is written at once, and what it printed before only as it ends: so far above, and no farther
+        (f"{NO_PACKAGE}{ROWS * 8}Execution halted\n", "module-not-found", None),
+        (f"{NO_PACKAGE}{ROWS * 16}Execution halted\n", "program-error", None),
+        # of a launcher's line only its own words count, and of torchelastic's table an entry with a rank
+        (f"starting\n> {AGENT}\n", None, None),
+        (f"step 1 loss 2.0\n{ROOT_CAUSE}  time      : 2026-03-01_10:00:00\n", None, None),
+        (f"step 1 loss 2.0\n{ROOT_CAUSE}  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 42)\n", "killed", 3),
     ],
 )
 def test_the_cause_and_the_first_rank_of_a_log(log: str, cause: str | None, rank: int | None) -> None:

@@ -132,6 +132,8 @@ STAMP = "2026-11-02 10:00:0{} - {} - "
           for level in ("WARNING", "INFO")),
         # below the record, and records go on
         f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{CAUGHT}{STAMP.format(1, 'INFO')}epoch 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{CAUGHT}none found\n{STAMP.format(1, 'INFO')}epoch 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\nwe go on\nOSError: bad file\n{STAMP.format(1, 'INFO')}epoch 1 begins\n",
         f"WARNING:root:Failed to import apex: {CAUGHT}done\n",
         "[rank2]:[W1102 10:00:03.123456789 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62, addr=[n1]:41012, remote=[n1]:29500): failed to recv, got 0 bytes\n",
         'versions of NumPy, modules must be compiled with NumPy 2.0.\n\nTraceback (most recent call last):  File "<string>", line 1, in <module>\n  File "/scratch/demo/a.py", line 2, in <module>\n    import numexpr\nAttributeError: _ARRAY_API not found\nread 40 rows\n',
@@ -150,6 +152,7 @@ def test_who_logs_an_error_as_a_warning_goes_on(log: str) -> None:
         f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{CAUGHT}",
         f"{STAMP.format(0, 'ERROR')}the step failed\n{CAUGHT}{STAMP.format(1, 'INFO')}closing\n",
         f"[W1102 10:00:03.123456789 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n{CAUGHT}{STAMP.format(1, 'INFO')}rank 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\nworker 3 failed\n{CAUGHT}{STAMP.format(1, 'INFO')}epoch 1 begins\n",
         f"stderr: {CRASH}",
         f"worker 3 failed:\n{CRASH}",
     ],
@@ -226,6 +229,25 @@ def test_of_an_error_of_a_task_that_slurm_does_not_name_nobody_is_sure() -> None
     of_rank = raised(label="[rank3]: ")
     assert confidence(of_rank, FAILED) == "medium"
     assert confidence(of_rank, FAILED.replace("task 2", "task 3")) == "high"
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        # two lines of work an hour apart are no work of an hour; what a later error outlived for long, the one above did
+        ((after(0, "starting"), CAUGHT, after(1, "batch 1/99 written"), after(3000, "batch 2/99 written"), ENDED), "file-not-found"),
+        ((CAUGHT, raised("ValueError: bad", where="load"), *(f"batch {n}/99 written\n" for n in range(60)), ENDED), "sigterm"),
+        # what its writer's record excused needs no further line to be outlived
+        ((f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n", CAUGHT, f"{STAMP.format(1, 'INFO')}rank 1 begins\n", LIMIT), "time-limit"),
+    ],
+)  # fmt: skip
+def test_what_ended_the_job_after_an_error_that_it_outlived(log: Sequence[str], cause: str) -> None:
+    assert cause_of(*log) == cause
+
+
+def test_the_same_error_again_may_be_another_processs() -> None:
+    again = CAUGHT.replace("extra", "other")
+    assert "extra" in (diagnose(HEAD + CAUGHT + "".join(TALK) + again).first_failure.text or "")
 
 
 @pytest.mark.parametrize("below", ["reward 0.4\n", "Trial 3 completed after 10 iterations.\n"])

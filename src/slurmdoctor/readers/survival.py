@@ -21,7 +21,7 @@ from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import LIMITS, Event, ExitReport, Frozen, Line, Outlived, Progress, Signal, SignalHit, Writer
 from slurmdoctor.ranks import Excerpts
-from slurmdoctor.readers.rule_events import HEADER, begins_frame, exception_of
+from slurmdoctor.readers.rule_events import HEADER
 from slurmdoctor.search import template_of
 
 _TELLING = ("root", "either")
@@ -249,8 +249,8 @@ def _came_at_once(steps: Sequence[Progress], event: Event) -> bool:
 
 def _own_lines(below: Iterable[Line]) -> int:
     """How many different lines are the program's own talk: no traceback, no stack, nothing that ends bring."""
-    texts = (one.text for one in below if _WORDY.match(one.text) and not begins_frame(one.text))
-    own = (shown for shown in texts if exception_of(shown) is None and not any(t.search(shown) for t in _END_TALK))
+    texts = (one.text for one in below if _WORDY.match(one.text))
+    own = (shown for shown in texts if not any(pattern.search(shown) for pattern in _END_TALK))
     return len({template_of(shown[:80])[:40] for shown in own})
 
 

@@ -337,7 +337,7 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
         found += [
             place
             for place in events.between(exception.source, start, end)
-            if any(event.rule and event.label == trace.header.label for event in events.at[place])
+            if any(event.label == trace.header.label for event in events.at[place])
         ]
     bare = ":" not in exception.text  # it has no message
     for line in lines.after(exception, _MESSAGE_LINES):
@@ -391,7 +391,7 @@ def _without_traceback(line: Line, lines: Excerpts) -> list[Event]:
 
 def _warned(line: Line) -> bool:
     """Whether the line's own label says that it is a warning or less: what was caught, and shown."""
-    return line.text != "" and _WARNED.search(line.raw[: line.raw.find(line.text)]) is not None
+    return _WARNED.search(line.raw[: line.raw.find(line.text)]) is not None
 
 
 def _framed(line: Line, lines: Excerpts) -> bool:
