@@ -66,17 +66,30 @@ EVERYWHERE = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
 
 
 @pytest.mark.parametrize(
-    ("found", "retry", "nodes"),
+    ("found", "retry", "nodes", "why"),
     [
-        ({"retry": "elsewhere", "extent": EVERYWHERE}, "after-fix", ()),
-        ({"retry": "elsewhere", "extent": EVERYWHERE, "exclude": ("node07",)}, "elsewhere", ("node07",)),
-        ({"retry": "elsewhere", "role": "cascade"}, "after-fix", ()),  # it only followed
-        ({"retry": "unknown"}, "unknown", ()),
+        ({"extent": EVERYWHERE}, "after-fix", (), "no node stands out"),
+        ({"extent": EVERYWHERE, "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
+        ({"extent": EVERYWHERE, "exclude": ("node07", "node08")}, "after-fix", (), "no node stands out"),
+        ({"extent": replace(EVERYWHERE, of=8)}, "elsewhere", (), "does not name"),
+        ({"extent": replace(EVERYWHERE, nodes=("node07",))}, "elsewhere", (), "does not name"),
+        ({"role": "cascade"}, "after-fix", (), "consequences"),
+        ({"role": "cascade", "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
+        ({"captures": {"peer": "10.0.0.7"}, "exclude": ("node07",)}, "elsewhere", ("node07",), "add the node behind"),
+        ({"captures": {"peer": "node07"}, "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
+        ({"retry": "after-fix", "reported": {"node07": "down"}}, "elsewhere", (), "Slurm reports node07 as down"),
+        ({"retry": "after-fix", "reported": {"n1": "down", "n2": "down"}}, "elsewhere", (), "down, and 1 more"),
+        ({"mistakes": (mistake(4),)}, "after-fix", (), "the script first"),
+        ({"retry": "resume", "mistakes": (mistake(4),)}, "resume", (), ""),
+        ({"retry": "as-is"}, "as-is", (), "nothing in the job needs to change"),
+        ({"retry": "unknown"}, "unknown", (), ""),
     ],
 )
-def test_what_to_do_with_the_job(found: dict[str, Any], retry: str, nodes: tuple[str, ...]) -> None:
-    given = advised(Fix("a"), **found)[1]
-    assert (given.advice, given.exclude_nodes, given.why == "") == (retry, nodes, retry == "unknown")
+def test_what_to_do_with_the_job(found: dict[str, Any], retry: str, nodes: tuple[str, ...], why: str) -> None:
+    given = advised(Fix("a"), **{"retry": "elsewhere", **found})[1]
+    assert (given.advice, given.exclude_nodes) == (retry, nodes)
+    assert why in given.why
+    assert bool(why) is bool(given.why)
 
 
 CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")

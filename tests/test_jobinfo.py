@@ -13,9 +13,11 @@ from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.job_evidence import warned
 from slurmdoctor.slurm.jobinfo import seconds, size
 from slurmdoctor.slurm.script.parser import parse
+from tables import table
 
 RECORDS = Path(__file__).parent / "job_records"
 SCONTROL, STEPS = ((RECORDS / f"{command}.txt").read_text(encoding="utf-8") for command in ("scontrol", "sacct"))
+ROWS = table("record_rows")
 
 
 def scontrol(state: str = "FAILED", reason: str = "NonZeroExitCode", exit: str = "1:0") -> str:
@@ -123,41 +125,16 @@ def test_times_and_sizes() -> None:
     assert {text: size(text) for text in sizes} == sizes
 
 
-ALLOCATED = SCONTROL.replace("   TRES=", "   AllocTRES=cpu=64,mem=300G,node=2\n   TRES=")
-
-
-@pytest.mark.parametrize(
-    ("text", "node"),
-    [
-        # all of a node's, and its own figure, go before what the job has; a node's; a core's, which tells no node's; no size
-        (SCONTROL.replace("   TRES=", "   MinMemoryNode=0 MinTmpDiskNode=0\n   TRES="), None),
-        (SCONTROL.replace("   TRES=", "   MinCPUsNode=1 MinMemoryNode=120G MinTmpDiskNode=0\n   TRES="), 120 << 30),
-        (ALLOCATED, 150 << 30),
-        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|4Gn\n", 4 << 30),
-        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|400Mc\n", None),
-        ("JobID|State|NNodes|ReqMem\n7|FAILED|2|800M\n", 400 << 20),
-        ("JobID|State|NodeList|ReqMem\n7|FAILED|gpu[07-08]|800M\n", 400 << 20),
-        ("JobID|State|ReqMem\n7|PENDING|800M\n", 800 << 20),
-    ],
-)
-def test_the_memory_a_node_that_a_job_asked_for(text: str, node: int | None) -> None:
-    assert record(text.format(id=7, state="FAILED", reason="None", exit="1:0")).req_mem == node
+@pytest.mark.parametrize(("lines", "node"), ROWS["memory"])
+def test_the_memory_a_node_that_a_job_asked_for(lines: str, node: int | None) -> None:
+    text = lines if "|" in lines else f"{scontrol()}   {lines}\n"
+    assert record(text).req_mem == (node and node << 20)
 
 
 HEAD = "JobID|State|ExitCode|NodeList\n"
 
 
-@pytest.mark.parametrize(
-    ("states", "chosen"),
-    [
-        ({"7": "COMPLETED", "8": "FAILED"}, "8"),
-        ({"7": "COMPLETED", "8": "RUNNING", "9": "PENDING"}, "8"),
-        ({"7": "PENDING", "8": "COMPLETED"}, "8"),
-        ({"7": "CANCELLED", "8": "FAILED", "9": "NODE_FAIL"}, "9"),
-        ({"7_2": "FAILED", "7_1": "CANCELLED"}, "7_1"),
-        ({"8": "FAILED", "7": "FAILED"}, "7"),
-    ],
-)
+@pytest.mark.parametrize(("states", "chosen"), ROWS["worst"])
 def test_of_several_jobs_the_one_that_failed_worst_is_meant(states: dict[str, str], chosen: str) -> None:
     assert record(HEAD + "".join(f"{job}|{state}|1:0|gpu07\n" for job, state in states.items())).id == chosen
 

@@ -52,7 +52,7 @@ def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
 
 
 def test_what_is_no_stamp_is_none_and_a_missing_year_is_taken_from_the_log() -> None:
-    assert not any(map(parse_time, ("2026-13-41 09:24:45", "9921 99:99:99.1", "yesterday", "")))
+    assert not any(map(parse_time, ("2026-13-41 09:24:45", "9921 99:99:99.1", "Foo 14 21:02:39", "yesterday", "")))
     traits = learn(["2025-03-21 02:00:00 hello", "[E321 02:07:08.41 a.cpp:1] x"], LABELS)
     assert traits.year == 2025
     assert learn(["[E321 02:07:08.41 a.cpp:1] x"], LABELS).year == ASSUMED_YEAR

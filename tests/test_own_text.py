@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from slurmdoctor.cli import hook
 from slurmdoctor.input.opening import open_sources
@@ -122,7 +123,8 @@ def test_slurms_line_on_an_earlier_end_is_where_it_begins(folder: Path, monkeypa
 
 def test_a_file_that_this_run_never_touched_is_left_out(folder: Path) -> None:
     assert begin(folder, OOM, age=600) == len(OOM)
-    assert begin(folder, OOM, age=60) == 0
+    assert begin(folder, OOM, age=60) == begin(folder, OOM, age=64) == 0, "the clock of a file server may differ"
+    assert begin(folder, OOM, age=66) == len(OOM)
     assert begin(folder, OOM, age=600, job=JobRecord("42")) == 0, "without the job's start nothing is known"
     waits = record(restarts=1, state="PENDING")
     assert begin(folder, OOM + mark(-1), job=waits, age=600) == 0, "all that a waiting job has is of its last run"
@@ -166,11 +168,45 @@ def test_a_log_named_after_its_job_is_looked_at_only_after_a_requeue(folder: Pat
 def test_a_file_that_was_emptied_since_counts_from_its_first_byte(folder: Path) -> None:
     log = folder / "train.log"
     log.write_text(OOM)
-    note = own_text.note([str(log), str(log), "/nowhere"])
+    (folder / "empty.log").touch()
+    note = own_text.note([str(log), str(log), "/nowhere", str(folder / "empty.log")])
     assert len(note.split()) == 1
     assert begin(folder, OOM + KEY, note) == len(OOM)
     assert begin(folder, KEY, note) == 0
     assert begin(folder, KEY * 9, note) == 0, "it has grown beyond its old size again"
+
+
+@pytest.mark.parametrize(
+    ("text", "ran", "begins", "later", "zone", "end"),
+    [
+        (OOM + mark(30) + KEY, 30, 0, 60, "", len(OOM + mark(30))),
+        (OOM + mark(30), 30, 0, 60, "", None),
+        (OOM + mark(30) + KEY, None, 0, 60, "", None),
+        (OOM + mark(30) + KEY, 30, 0, 60, "America/Lima", None),
+        (OOM + mark(30) + KEY, 30, 0, 62, "", None),
+        (OOM + mark(-9) + KEY, 30, len(OOM + mark(-9)), 60, "", len(OOM + mark(-9))),
+        (OOM + mark(-9) + KEY, 30, len(OOM + mark(-9)), None, "", None),
+        (OOM + mark(30) + KEY, 60.5, 0, None, "", None),
+        (OOM + mark(30) + KEY, 30, 0, None, "", len(OOM + mark(30))),
+    ],
+)
+def test_where_a_later_run_goes_on_in_the_log(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    ran: float | None,
+    begins: int,
+    later: int | None,
+    zone: str,
+    end: int | None,
+) -> None:
+    """The log was last written to an hour and a minute after the start; a run of so many minutes, and when the next one began."""
+    begin(folder, text, age=-3600)
+    monkeypatch.setenv("TZ", zone)
+    job, first = record(), START.timestamp()
+    job = replace(job, end=None if ran is None else first + 60 * ran)
+    again = None if later is None else first + 60 * later
+    assert own_text.end(str(folder / "train.log"), job, begins, again) == end
 
 
 def test_a_note_that_is_none() -> None:

@@ -181,7 +181,7 @@ TRACE = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <mo
         (TRACE + SRUN, 0, "a.out", "KeyError: 'a'"),  # the exception, where one names no known cause
         (f"reading\n{SAYS}\n{SRUN.splitlines()[0]}\n", 0, "a.out", SAYS),
         (OOM, 0, "a.out", None),
-        ("step 1 loss 2.1\nTraining completed.\n", 0, "a.out", None),
+        (f"step 1 loss 2.1\n{SAYS}\nTraining completed.\n", 0, "a.out", None),
         (f"{SAYS}\nmesh is read\n", len(SAYS) + 1, "a.out", "mesh is read"),  # the run of a requeued job
         (gzip.compress(b"reading part\n" * 9000 + f"{SAYS}\n".encode()), 0, "a.out.gz", SAYS),
     ],

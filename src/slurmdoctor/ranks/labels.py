@@ -397,7 +397,7 @@ def may_be_stamped(line: bytes) -> bool:
 @lru_cache(maxsize=4096)
 def _whole_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     try:
-        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
     except ValueError:
         return None
     return (moment - _EPOCH).total_seconds()
