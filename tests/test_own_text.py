@@ -6,6 +6,7 @@ import sys
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -176,37 +177,31 @@ def test_a_file_that_was_emptied_since_counts_from_its_first_byte(folder: Path) 
     assert begin(folder, KEY * 9, note) == 0, "it has grown beyond its old size again"
 
 
+LATER = OOM + mark(30)
+
+
 @pytest.mark.parametrize(
-    ("text", "ran", "begins", "later", "zone", "end"),
+    ("text", "begins", "ran", "later", "zone", "end"),
     [
-        (OOM + mark(30) + KEY, 30, 0, 60, "", len(OOM + mark(30))),
-        (OOM + mark(30), 30, 0, 60, "", None),
-        (OOM + mark(30) + KEY, None, 0, 60, "", None),
-        (OOM + mark(30) + KEY, 30, 0, 60, "America/Lima", None),
-        (OOM + mark(30) + KEY, 30, 0, 62, "", None),
-        (OOM + mark(-9) + KEY, 30, len(OOM + mark(-9)), 60, "", len(OOM + mark(-9))),
-        (OOM + mark(-9) + KEY, 30, len(OOM + mark(-9)), None, "", None),
-        (OOM + mark(30) + KEY, 60.5, 0, None, "", None),
-        (OOM + mark(30) + KEY, 30, 0, None, "", len(OOM + mark(30))),
+        (LATER + KEY, 0, 30, 60, "", len(LATER)),
+        (LATER, 0, 30, 60, "", None),
+        (LATER + KEY, 0, None, 60, "", None),
+        (LATER + KEY, 0, 30, 60, "America/Lima", None),
+        (LATER + KEY, 0, 30, 62, "", None),
+        (OOM + mark(-9) + KEY, len(OOM + mark(-9)), 30, 60, "", len(OOM + mark(-9))),
+        (OOM + mark(-9) + KEY, len(OOM + mark(-9)), 30, None, "", None),
+        (LATER + KEY, 0, 60.5, None, "", None),
+        (LATER + KEY, 0, 30, None, "", len(LATER)),
     ],
 )
 def test_where_a_later_run_goes_on_in_the_log(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    ran: float | None,
-    begins: int,
-    later: int | None,
-    zone: str,
-    end: int | None,
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, begins: int, ran: Any, later: Any, zone: str, end: Any
 ) -> None:
-    """The log was last written to an hour and a minute after the start; a run of so many minutes, and when the next one began."""
+    """The log was last written to 61 minutes after the start; a run of so many minutes, and when the next one began."""
     begin(folder, text, age=-3600)
     monkeypatch.setenv("TZ", zone)
-    job, first = record(), START.timestamp()
-    job = replace(job, end=None if ran is None else first + 60 * ran)
-    again = None if later is None else first + 60 * later
-    assert own_text.end(str(folder / "train.log"), job, begins, again) == end
+    done, again = (minutes and START.timestamp() + 60 * minutes for minutes in (ran, later))
+    assert own_text.end(str(folder / "train.log"), replace(record(), end=done), begins, again) == end
 
 
 def test_a_note_that_is_none() -> None:

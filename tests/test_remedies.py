@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.expressions import fill, holds, names_of, placeholders
-from slurmdoctor.model import Cause, Fix, Remedy
-from slurmdoctor.report.fixes import best, verify
+from slurmdoctor.model import Cause, Derived, Fix, Remedy
+from slurmdoctor.report.fixes import best, derive, derived_facts, of_the_exception, verify
 from tables import table
 
 TABLES = table("remedies")
@@ -54,6 +55,18 @@ def test_placeholders_are_printed_as_a_person_would(template: str, text: str) ->
     facts = {"num_experts": "256", "ep": 4, "timeout_ms": "600000", "requested": "2.00 GiB", "memory": "64.0"}
     facts |= {"ranks": (7, 3, 2, 1, 0), "hosts": ("a", "b"), "rank": 0, "node": "gpu-7", "big": 1234567}
     assert fill(template, facts) == text
+
+
+@pytest.mark.parametrize(("let", "facts", "known"), TABLES["derived"])
+def test_the_names_that_others_make_known(let: Any, facts: dict[str, Any], known: dict[str, Any]) -> None:
+    made = replace(cause(), let=tuple(Derived(**one) for one in let))
+    assert derive(made, facts) == known
+    assert derived_facts(made, known) == {name: fact for name, fact in known.items() if name == "shown"}
+
+
+@pytest.mark.parametrize(("given", "names"), TABLES["of-an-exception"])
+def test_what_an_exception_tells(given: Any, names: dict[str, Any]) -> None:
+    assert {name: told for name, told in of_the_exception(*given).items() if told is not None} == names
 
 
 def test_what_the_log_does_not_tell_cannot_be_filled() -> None:
