@@ -120,7 +120,7 @@ EPOCH = "[default1]:2026-11-20 10:0{}:00,000 INFO epoch 1\n"
 
 COPY = "cp: cannot stat 'out': No such file or directory\n"
 STEPS = "".join(f"2026-11-20 10:0{n}:00 INFO step {n} loss 2.1\n" for n in range(4, 7))
-ROOT_CAUSE = "Root Cause (first observed failure):\n[0]:\n"
+ROOT_CAUSE = "Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-01_10:00:00\n  host      : cn02\n"
 
 PARTED = f"[rank1]: {LOST}\n"
 NO_PACKAGE = "Error in library(sf) : there is no package called 'sf'\n"
@@ -210,13 +210,25 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (raised("RuntimeError: step failed:") + f"-----\n{COPY}", "file-not-found", None),
         # what a logger shows of an exception below WARNING level may be dealt with; a header alone shows no error
         ("starting\nINFO:root:KeyError: 'x'\n", None, None),
+        ("INFO:root:" + raised("OSError: [Errno 28] No space left on device", "INFO:root:"), None, None),
         ("starting\nTraceback (most recent call last):\n", None, None),
+        ("starting\nValueError: bad shape 3\nclosing the files\n", None, None),
+        (
+            'starting\n  "message": "ValueError: bad shape 3",\nclosing\n',
+            "python-error",
+            None,
+        ),
+        # what may be an error's line, or a small part of a log, ends a program only where next to nothing follows it
+        ("starting\nError: object 'x' not found\n", None, None),
+        ("Error in f(x) : bad row\n" + "row 3 was read\n" * 8, "program-error", None),
+        ("Error in f(x) : bad row\n" + "row 3 was read\n" * 9, None, None),
+        ("Error in f(x) : bad row\n" + f"{'0.25 ' * 100}\n" * 5, None, None),
         (f"starting\n{CUT}".replace("/x/", "/x/torch/distributed/launcher/"), "exit-code", None),
         # what was printed before the error, or by two processes, shows no survival; who excuses it, and one line of a hang, does
         (f"2026-11-20 10:09:00 ERROR {raised()}" + STEPS, "python-error", None),
         (raised() + "the cache is ready\n" + LIMIT, "python-error", None),
         (labelled("(Trainer pid=4000) ", f"step 40 loss 2\n{raised(where='load')}step 41 loss 2\n"), None, None),
-        (raised() + labelled("[rank1]: ", STEPS), None, None),
+        (raised() + labelled("[rank1]: ", "step 4 loss 2.1\nstep 5 loss 2.0\n"), None, None),
         # a bar, or an epoch, that ends is not the job's end, after which ranks may leave
         ("step 19/20 loss 2\nstep 20/20 loss 2\n" + PARTED, None, None),
         ("100%|#####| 20/20 [00:10<00:00, 4.2it/s]\n" + PARTED, "peer-lost", None),
@@ -226,7 +238,8 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (f"{NO_PACKAGE}{ROWS * 16}Execution halted\n", "program-error", None),
         # of a launcher's line only its own words count, and of torchelastic's table an entry with a rank
         (f"starting\n> {AGENT}\n", None, None),
-        (f"step 1 loss 2.0\n{ROOT_CAUSE}  time      : 2026-03-01_10:00:00\n", None, None),
+        (f"step 1 loss 2.0\n{ROOT_CAUSE}", None, None),
+        (f"step 1 loss 2.0\n{ROOT_CAUSE}  rank      : 3 (local_rank: 3)\n", "exit-code", 3),
         (f"step 1 loss 2.0\n{ROOT_CAUSE}  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 42)\n", "killed", 3),
     ],
 )

@@ -42,7 +42,6 @@ from slurmdoctor.ranks import Excerpts, parse_time
 from slurmdoctor.readers.rule_events import is_quotation, own_words
 
 _ROOT = text("torchelastic-root")
-_ENTRY = text("torchelastic-entry")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
 _FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
@@ -134,7 +133,7 @@ def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | 
     for above in lines.before(line, _FIELDS_ABOVE):
         if found := _FIELD.match(above.text):
             fields.setdefault(found["name"], found["value"].strip())
-        elif (first := _ROOT.search(above.text) is not None) or not _ENTRY.match(above.text):
+        elif first := _ROOT.search(above.text) is not None:
             break
     entry = _entry(form, line, fields, from_code(number(code["code"])), first)
     return replace(entry, pid=number(code["pid"]))
