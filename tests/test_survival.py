@@ -305,7 +305,18 @@ def test_a_later_run_that_works_has_survived_the_failure_of_the_one_before() -> 
         "INFO [rank 0] starting on node07\nINFO [rank 0] reading data\n",
         "Starting run on node07\nStarting run on node07\n",
         "data\n",
+        # a process names itself, or one of its lines does; it is a warning; the words are too few
+        "(Trainer pid=41) Starting run of the model\n(Trainer pid=41) reading the whole data\n",
+        "Starting run on node07 of the demo\nINFO [rank 0] reading data\n",
+        "UserWarning: this is slow on such a node\n  shown only once in each of the processes\n",
+        "configuration\nreading\n",
     ],
 )
 def test_what_any_rank_may_print_is_no_start(begin: str) -> None:
     assert cause_of(begin, OOM, begin, CRASH) == "cuda-oom"
+
+
+def test_a_start_stands_above_the_first_end_and_again_with_the_line_below_it() -> None:
+    begin = BEGIN.format(node="07")
+    assert cause_of(OOM, begin, CRASH, begin, CAUGHT) == "cuda-oom"
+    assert cause_of(begin, OOM, begin.replace("reading", "writing"), CRASH) == "cuda-oom"

@@ -318,9 +318,7 @@ def _in_one(source: int, ends: set[int], lines: Excerpts) -> Iterator[SignalHit]
 
 def _tells(line: Line) -> bool:
     """Whether only who starts something may print it: no rank, of which there are many, and no error."""
-    origin = line.origin
-    anybodys = line.label or origin.rank is not None or origin.local_rank is not None or origin.pid is not None
-    return not anybodys and _ANYBODY.search(line.raw) is None
+    return not line.label and line.origin.rank is None and _ANYBODY.search(line.raw) is None
 
 
 def _places(data: bytes, at: int, key: str, key_below: str) -> list[int]:
