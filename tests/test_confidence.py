@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import case, incident, report, timeline
+from builders import case, finish, incident, report, timeline
 from slurmdoctor.infer.confidence import rate_confidence
-from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline, reason
+from slurmdoctor.model import ExitReport, Finding, Incident, Origin, Suspicion, Timeline, reason
 from slurmdoctor.report.reasons import sentence
 
 OTHER = (incident("storage-io", at=9),)
@@ -71,6 +71,29 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
     assert beside(rank=3).confidence == beside(rank=4, first=True).confidence == "medium"
     unknown = rated(root, timeline(reports=(report(1, first=True),), order="unknown"), rivals=OTHER)
     assert unknown.confidence == "medium"
+
+
+@pytest.mark.parametrize(
+    ("ended", "confidence"),
+    [
+        (report(1, 5), "medium"),
+        (report(1, 3, 5), "high"),
+        (report(1, 5, kind="launcher"), "high"),
+        (report("Exited with exit code 143", 5), "high"),
+    ],
+)
+def test_tasks_that_slurm_saw_fail_leave_doubt_on_another_that_raised(ended: ExitReport, confidence: str) -> None:
+    assert (
+        rated(incident("cuda-oom", rank=3, traceback=("x",)), timeline(reports=(ended,)), rank=3).confidence
+        == confidence
+    )
+    assert rated(incident("cuda-oom"), timeline(reports=(ended,))).confidence == "high"
+
+
+def test_a_program_that_finished_after_it_leaves_doubt() -> None:
+    root = incident("python-error", at=10)
+    assert rated(root, timeline(finished=finish(at=20))).confidence == "medium"
+    assert rated(root, timeline(finished=finish(at=5))).confidence == "high"
 
 
 def test_the_order_and_what_follows_are_reasons() -> None:

@@ -5,19 +5,22 @@ from typing import Any
 import pytest
 
 from builders import case, event, failed, incident, line, observed, report, timeline
-from slurmdoctor.infer.evidence import apply_script, choose_evidence, group_ranks
+from slurmdoctor.infer.evidence import apply_script, blame_nodes, choose_evidence, group_ranks
 from slurmdoctor.model import (
     CollectiveStatus,
     ExitReport,
     Finding,
     Incident,
+    JobRecord,
     Observations,
+    Origin,
     ProcessExit,
     RankStanding,
     ScriptEvidence,
     ScriptMistake,
     StackDump,
     Suspicion,
+    parse_time,
     reason,
 )
 
@@ -109,14 +112,34 @@ def test_where_stacks_show_it_the_others_wait() -> None:
     assert stood(suspected("behind", (9,), stuck_in="read (a.py:9)"), seen)[0].place is None
 
 
+@pytest.mark.parametrize(
+    ("cause", "day", "end", "node", "blamed"),
+    [
+        ("gpu-fault", 20, 20, "n2", ("n2", "n1")),
+        ("gpu-fault", 22, 20, "n2", ("n2",)),
+        ("gpu-fault", 21, 20, "n2", ("n2", "n1")),
+        ("gpu-fault", 22, None, "n2", ("n2", "n1")),
+        ("collective-timeout", 20, 20, "n2", ("n1",)),
+        ("python-error", 20, 20, None, ()),
+    ],
+)
+def test_nodes_that_slurm_reports_by_the_next_day_are_blamed_where_the_cause_may_be_theirs(
+    cause: str, day: int, end: int | None, node: str | None, blamed: tuple[str, ...]
+) -> None:
+    ended = parse_time(f"2026-11-{end}T12:00:00") if end else None
+    record = JobRecord("4", end=ended, bad_nodes={"n1": f"DRAIN bad GPU [root@2026-11-{day}T10:00:00]"})
+    finding = failed(incident(cause, node=node), record=record, origin=Origin(node=node))
+    assert blame_nodes(finding, case()).exclude == blamed
+
+
 def mistake(check: str, *causes: str, level: str = "warning", line: int = 4) -> ScriptMistake:
     return ScriptMistake(check, level, line, f"{check} says", "why", "fix", causes=frozenset(causes))
 
 
 def applied(
-    cause: str | None, *mistakes: ScriptMistake, verdict: str = "failed", rule: str | None = None, **facts: Any
+    cause: str, *mistakes: ScriptMistake, verdict: str = "failed", rule: str | None = None, **facts: Any
 ) -> Finding:
-    root = incident(cause) if cause else None
+    root = incident(cause)
     finding = Finding(verdict, root, cause, rule, facts=facts, reasons=(BEFORE,), confidence="low")  # type: ignore[arg-type]
     return apply_script(finding, ScriptEvidence("job.sbatch", {}, mistakes), case())
 
@@ -130,7 +153,7 @@ def test_a_mistake_that_brings_the_cause_about_is_named_with_its_line() -> None:
     found = applied("gpu-oom", other, one)
     says = reason("script-says", script="job.sbatch", line=4, says="gpus-unset says")
     assert (found.mistakes, found.hiding, found.script, found.reasons) == ((one,), (), "job.sbatch", (BEFORE, says))
-    for found in (applied("gpu-oom", one, verdict="no-failure"), applied(None, one), applied("cuda-error", one)):
+    for found in (applied("gpu-oom", one, verdict="no-failure"), applied("cuda-error", one)):
         assert (found.mistakes, found.script, found.reasons) == ((), None, (BEFORE,))
 
 

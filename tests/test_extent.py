@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
-from builders import raised, watchdog
+from builders import left_out, raised, watchdog
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import expand_nodes, fold_nodes, ranges
 from slurmdoctor.report.text_report import render_text
@@ -60,6 +60,11 @@ def test_a_node_is_not_suspected_where_others_ended_with_the_same_exit_code() ->
     log += "srun: error: node2: tasks 8-11: Exited with exit code 1\nsrun: error: node3: tasks 12-15: Exited with exit code {}\n"
     assert not any("node2" in fix.do for fix in diagnose(log.format(1)).fixes)
     assert any("node2" in fix.do for fix in diagnose(log.format(6)).fixes)
+
+
+def test_of_one_rank_a_node_those_that_failed_speak_against_theirs() -> None:
+    fault = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    assert left_out(diagnose(started(4, a_node=1) + errors((1, 2), fault))) == ("node1", "node2")
 
 
 @pytest.mark.parametrize("ranks", [(8, 9), (8, 9, 10, 11, 12), tuple(range(16))])

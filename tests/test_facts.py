@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import case, finish, incident, line, report, step, timeline
-from slurmdoctor.infer.facts import collect_facts
+from builders import case, event, finish, incident, line, observed, report, step, timeline
+from slurmdoctor.infer.facts import collect_facts, note_after_training
 from slurmdoctor.model import (
+    LIMITS,
     Finding,
     JobRecord,
     LogFile,
@@ -38,7 +39,7 @@ def facts(
     script: ScriptEvidence | None = None,
     **seen: Any,
 ) -> dict[str, Any]:
-    observed = Observations((), (), (), signals, seen.pop("rank_map", RankMap()), **seen)
+    observed = Observations(seen.pop("events", ()), (), (), signals, seen.pop("rank_map", RankMap()), **seen)
     return dict(
         collect_facts(replace(finding or Finding(), state=state or RunState()), case(log, observed), script).facts
     )
@@ -113,6 +114,63 @@ def test_restarts_and_the_steps_gained_since_the_first() -> None:
     for at in (15, 50):  # steps of one side
         assert "gained" not in facts(*begins, log=timeline(progress=[step(100, at=at)]))
     assert "restarts" not in facts(hit("a/x", "attempt", restart="0"), hit("f/x", "finished", restart="4"))
+
+
+SAVED, BEGUN = hit("c/a", "saved", order=10, step="100"), hit("c/b", "saving", order=20, step="200")
+
+
+@pytest.mark.parametrize(
+    ("marks", "at", "newest"),
+    [
+        ((BEGUN,), 30, "step 200"),
+        ((BEGUN,), 15, None),
+        # a program that confirms its saves did not confirm this one
+        ((SAVED, BEGUN), 30, "step 100"),
+        ((hit("c/a", "saved", order=10, path="/ck/9"), hit("c/a", "saved", order=12)), 15, "/ck/9"),
+    ],
+)
+def test_the_newest_checkpoint_is_the_last_that_is_sure(
+    marks: tuple[SignalHit, ...], at: int, newest: str | None
+) -> None:
+    assert facts(*marks, log=timeline(progress=[step(300, at=at)])).get("checkpoint") == newest
+
+
+@pytest.mark.parametrize(
+    ("marks", "last", "failed", "is_open"),
+    [
+        ((BEGUN,), 15, 40, True),
+        ((BEGUN,), 30, 40, False),
+        ((BEGUN, hit("c/a", "saved", order=25)), 15, 40, False),
+        ((BEGUN,), 15, 18, False),
+    ],
+)
+def test_a_save_is_open_where_the_failure_is_all_that_follows_it(
+    marks: tuple[SignalHit, ...], last: int, failed: int, is_open: bool
+) -> None:
+    log = timeline(progress=[step(300, at=last)])
+    assert ("save_open" in facts(*marks, log=log, events=(event("host-oom", at=failed),))) is is_open
+
+
+@pytest.mark.parametrize(
+    ("done", "path"),
+    [
+        (finish(at=50), "/ck/9"),
+        (finish(at=50, source=1), None),
+        (finish(at=15), None),
+        (finish(at=22 + LIMITS.few_words), None),
+    ],
+)
+def test_a_run_that_loads_and_is_done_at_once_had_nothing_to_train(done: SignalHit, path: str | None) -> None:
+    loaded = hit("r/a", "resumed", order=10, path="/ck/9"), hit("r/b", "resumed", order=20, step="9")
+    log = case(timeline(finished=done), observed(signals=loaded))
+    reasons = note_after_training(Finding("no-failure"), log).reasons
+    assert [why.values["path"] for why in reasons] == ([path] if path else [])
+
+
+@pytest.mark.parametrize(("world", "total", "noted"), [(4, 8, True), (8, 8, False), (3, 8, False)])
+def test_a_job_that_starts_on_a_part_of_its_gpus_is_noted(world: int, total: int, noted: bool) -> None:
+    seen = observed(signals=(hit("a/x", world_size=str(world), total_gpus=str(total), nodes="2"),))
+    assert bool(collect_facts(Finding(), case(None, seen)).notes) is noted
 
 
 def test_how_a_job_stood_that_slurm_ended() -> None:

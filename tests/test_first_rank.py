@@ -5,8 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from builders import case, event, failed, incident, observed, report, timeline
-from slurmdoctor.infer.first_rank import name_first_rank
-from slurmdoctor.model import Clocks, ExitReport, Finding, Incident, Order, Origin, RankMap, reason
+from slurmdoctor.infer.first_rank import measure_extent, name_first_rank
+from slurmdoctor.model import Clocks, ExitReport, Finding, Incident, JobRecord, Order, Origin, RankMap, reason
 
 ONLY, FIRST = reason("only-error"), reason("first-unexplained", order="timestamps", aligned=False)
 
@@ -89,6 +89,36 @@ def test_of_several_that_one_report_names_only_its_own_end_counts() -> None:
     own = report(3, 4, 5)
     found = named(incident("exit-code", None, 10.0, 1, report=own), reports=(own, report(6, 7)))
     assert found.how == (reason("ended-alike", ranks=(4, 5)),)
+
+
+def test_a_silent_exit_is_alone() -> None:
+    one, other = (incident("killed", rank, report=report("Killed", rank)) for rank in (2, 5))
+    assert measure_extent(failed(one, same=(other,), origin=one.main.origin), case()).extent.ranks == (2,)
+
+
+def test_without_a_line_slurms_lost_node_is_the_place() -> None:
+    def node(cause: str, *bad: str, **more: Any) -> str | None:
+        return named(None, cause=cause, record=JobRecord("4", bad_nodes=dict.fromkeys(bad, "DOWN")), **more).origin.node
+
+    assert (node("node-failure", "n1"), node("node-failure", "n1", "n2"), node("host-oom", "n1")) == ("n1", None, None)
+    assert node("node-failure", "n1", origin=Origin(node="n9")) == "n9"
+
+
+def test_of_several_processes_that_crashed_a_rank_printed_again_is_no_ones() -> None:
+    def crashed(at: int, **place: Any) -> Incident:
+        one = event("cuda-oom", None, 10.0, at)
+        one = replace(one, origin=replace(one.origin, **place))
+        return Incident(one, (one,))
+
+    again = incident("cuda-oom", 3, 12.0, 9)
+    assert named(crashed(1, pid=5), crashed(2, pid=5), again).origin.rank == 3
+    assert named(crashed(1, pid=5), crashed(2), again).origin.rank == 3
+    assert named(crashed(1, pid=5), crashed(2, pid=6), again).origin.rank is None
+    assert named(crashed(1, pid=5, node="n1"), crashed(2, pid=5, node="n2"), again).origin.rank is None
+    both = named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3),))
+    assert both.origin.rank == 3
+    assert named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3, pid=5),)).origin.rank == 3
+    assert named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3, pid=6),)).origin.rank is None
 
 
 def test_other_events_of_an_incident_do_not_count_as_alike() -> None:

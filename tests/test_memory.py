@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.infer.facts import _of_memory
@@ -140,6 +141,17 @@ def test_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
     assert _of_memory(19, lines, {"world_size": 32, "nodes": 4})["memory"] == "38.9GB/40GB"
     assert _of_memory(19, lines, {}) == {}
     assert _of_memory(None, lines, {}) == {}
+
+
+def test_a_reading_without_a_rank_is_the_only_process_s_or_shows_how_full_all_were() -> None:
+    one, low = (MemoryReading(None, at, f"{used}GB/40GB", 1, used, 40.0) for at, used in ((1, 38.0), (2, 18.0)))
+    assert [_of_memory(None, (one,), {"world_size": size}).get("memory_elsewhere") for size in (None, 1, 8)] == [
+        None,
+        None,
+        True,
+    ]
+    assert _of_memory(None, (replace(one, gpu=(0, 1)),), {})["memory_elsewhere"]
+    assert _of_memory(3, (one, low), {}) == _of_memory(3, (one, replace(one, rank=5)), {}) == {}
 
 
 # ── what the first fix says, and no fix ──

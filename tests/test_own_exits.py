@@ -12,6 +12,7 @@ from slurmdoctor.model import (
     Origin,
     ProcessExit,
     Step,
+    Suspicion,
     from_code,
     from_sacct,
     from_signal,
@@ -44,6 +45,46 @@ def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     assert found(ROOT, agent, table).exit == table.exit
     assert found(ROOT, sent, own).exit == own.exit
     assert found(ROOT, agent, report("Killed", 4)).exit_how == (reason("witness", witness="srun"),)
+
+
+@pytest.mark.parametrize(
+    ("cause", "traceback", "code", "taken"),
+    [
+        ("cuda-oom", ("x",), 1, True),
+        ("cuda-oom", (), 1, False),
+        ("cuda-oom", ("x",), 2, False),
+        ("exit-code", (), 2, True),
+    ],
+)
+def test_a_jobs_1_is_python_s_own_where_a_traceback_shows_it(
+    cause: str, traceback: tuple[str, ...], code: int, taken: bool
+) -> None:
+    root = incident(cause, rank=3, traceback=traceback)
+    by_record = found(root, record=JobRecord("1", state="FAILED", exit=from_code(code)))
+    by_status = find_exit(Finding("failed", root, cause), case(exit_status=code))
+    assert (by_record.exit is not None, by_status.exit is not None, by_status.cause) == (taken, taken, cause)
+
+
+def test_who_held_up_the_others_did_not_end_as_they_did() -> None:
+    suspicion = Suspicion("missing", (5,), (3,), reason("made"), "medium")
+    waited = incident("collective-timeout", rank=3)
+
+    def end(rank: int | None, *ends: ExitReport) -> ProcessExit | None:
+        held_up = Finding("failed", waited, waited.cause, origin=Origin(rank=rank), suspicion=suspicion)
+        return find_exit(held_up, case(timeline(reports=ends))).exit
+
+    assert end(5, report(1, 3)) is None
+    assert end(5, report(7)) == end(None, report(7, 3)) == from_code(7)
+
+
+def test_tasks_of_a_step_that_was_stopped_run_on_no_longer() -> None:
+    def untold(ended: int | str, *more: ExitReport) -> set[str]:
+        ends = report(ended, 0, 1, 2, 4, 5, 6, 7, tasks=(0, 1, 2, 4, 5, 6, 7))
+        return {why.code for why in found(ROOT, ends, *more, rank=0).reasons}
+
+    assert untold(1) == {"never-ended"}
+    assert untold("Terminated") == set()
+    assert untold(1, report("Killed", 5, kind="table")) == {"never-ended"}
 
 
 def test_one_signal_by_its_name_and_by_its_code_is_no_difference() -> None:

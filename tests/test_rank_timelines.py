@@ -99,6 +99,10 @@ WAYS: dict[str, tuple[list[str], dict[int, str]]] = {
     "all ranks finish with a program that says so once": (
         [*steps(4, 10), FINISHED.format("")], dict.fromkeys(range(4), "running, finished 10:00"),
     ),
+    "who failed as it was left behind did not finish": (
+        [*steps(2, 10), "1: " + FINISHED.format("[rank 1] "), RAISED.format(rank=1), EXITED.format(1)],
+        {1: "running, failed 10:00, gone 10:00"},
+    ),
     "of two attempts the last one is shown": (
         [*steps(2, 5), RAISED.format(rank=0), BY_SLURM.format("05", "JOB REQUEUE"),
          *(line.replace("21 02:0", "21 02:3") for line in steps(2, 5)), f"1: [rank1]: {OOM}", EXITED.format(1)],

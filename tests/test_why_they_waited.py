@@ -90,6 +90,10 @@ def test_no_node_is_named_where_none_stands_apart(lines: dict[str, str]) -> None
     assert left_out(found) == ()
 
 
+def test_of_two_nodes_on_sockets_among_four_both_are_left_out() -> None:
+    assert left_out(job({"node01": IB, "node02": SOCKET, "node03": SOCKET})) == ("node02", "node03")
+
+
 @pytest.mark.parametrize(("seq", "first"), [(0, True), (1, True), (2, True), (733, False)])
 def test_only_a_first_collective_that_hangs_is_a_matter_of_set_up(seq: int, first: bool) -> None:
     fix = job({}, seq).fixes[0].do

@@ -99,7 +99,7 @@ def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event
 def group_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
     """One group for each way to stand; a rank belongs to the first that fits it."""
     root = finding.root
-    if finding.verdict != "failed" or root is None:
+    if root is None:
         return ()
     placed: set[int] = set()
     found = []
@@ -291,7 +291,7 @@ def _far_from_rank_0(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
 
 def apply_script(finding: Finding, script: ScriptEvidence, case: Case) -> Finding:
     """The finding with the mistakes of the script that bear on it, or hid its exit status; one of them may prove the cause."""
-    if finding.verdict != "failed" or finding.cause is None:
+    if finding.verdict != "failed":
         return finding
     bearing = [m for m in script.mistakes if _applies(m, finding)]
     bearing = sorted(bearing, key=lambda m: m.level == "note")[:_MOST_MISTAKES]

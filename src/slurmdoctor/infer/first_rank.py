@@ -147,7 +147,7 @@ def _first_or_only(finding: Finding, root: Incident, case: Case) -> Reason:
     if not (finding.cascade or finding.same):
         return reason("only-error")
     others = [incident.main for incident in finding.cascade]
-    by_time = bool(others) and how_ordered(root.main, others, case.timeline) == "time"
+    by_time = how_ordered(root.main, others, case.timeline) == "time"
     order = "timestamps" if by_time else case.timeline.order
     return reason("first-unexplained", order=order, aligned=_aligned(case))
 
