@@ -73,6 +73,7 @@ def test_output_that_was_held_back_comes_after_the_traceback_that_ended_it() -> 
     assert verdict(CRASH, HEAD, work, "step 100/100 loss 1.1 lr 0.001\n") != "failed"
     assert verdict(stamped("starting", 0) + "\n", CRASH, timed) != "failed"
     assert verdict(raised(where="load"), PLAIN) == "no-failure"
+    assert verdict(CRASH, *(f"{step} {'x' * 400}\n" for step in PLAIN.splitlines())) == "no-failure"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,8 @@ def test_who_logs_an_error_as_a_warning_goes_on(log: str) -> None:
         f"{STAMP.format(0, 'ERROR')}the step failed\n{CAUGHT}{STAMP.format(1, 'INFO')}closing\n",
         f"[W1102 10:00:03.123456789 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n{CAUGHT}{STAMP.format(1, 'INFO')}rank 1 begins\n",
         f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\nworker 3 failed\n{CAUGHT}{STAMP.format(1, 'INFO')}epoch 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not save\n{STAMP.format(1, 'ERROR')}CUDA error: out of memory\n{STAMP.format(2, 'INFO')}epoch 1 begins\n",
+        f"{CRASH}attempt 2/5 succeeded\n{TALK[0]}",
         f"stderr: {CRASH}",
         f"worker 3 failed:\n{CRASH}",
     ],
@@ -176,6 +179,7 @@ def test_words_around_a_real_error_do_not_excuse_it(above: str, below: str) -> N
     assert cause_of(PLAIN, above, OOM, below) == "cuda-oom"
 
 
+UNRESOLVED = "'[Errno -3] Temporary failure in name resolution'"
 WORK = "".join(f"graph {n}/40 read, {n * 12} nodes\n" for n in range(1, 9))
 BANNER = "==========\nJob finished at 10:00\nThu Nov 12 10:00:00 CET 2026\nreal\t0m1.0s\nuser\t0m0.5s\nsys\t0m0.1s\nState: RUNNING\n"
 GIT = "git@git.example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.\n"
@@ -211,6 +215,11 @@ def test_a_scripts_own_banner_shows_nothing(log: str) -> None:
     assert verdict(log) == "failed"
 
 
+def test_what_is_tried_again_counts_as_ignored_though_it_only_follows_from_something() -> None:
+    retry = f"WARNING:hub:{UNRESOLVED} thrown while requesting HEAD https://hub.example.org/a\nRetrying in 1s [Retry 1/5].\n"
+    assert "ignored 2 earlier errors that the job recovered from" in diagnose(HEAD + retry + CRASH).reasons
+
+
 def test_in_another_file_it_takes_more_words() -> None:
     errors = Text.source(f"{SHELL}conda: command not found\n", "job.err")
     lines = LIMITS.lines_after_command * LIMITS.lines_elsewhere
@@ -237,6 +246,8 @@ def test_of_an_error_of_a_task_that_slurm_does_not_name_nobody_is_sure() -> None
         # two lines of work an hour apart are no work of an hour; what a later error outlived for long, the one above did
         ((after(0, "starting"), CAUGHT, after(1, "batch 1/99 written"), after(3000, "batch 2/99 written"), ENDED), "file-not-found"),
         ((CAUGHT, raised("ValueError: bad", where="load"), *(f"batch {n}/99 written\n" for n in range(60)), ENDED), "sigterm"),
+        # what srun could not start, nobody's further words show to have started
+        ((HEAD, "slurmstepd: error: execve(): ./flow: No such file or directory\n", *TALK, LIMIT), "command-not-found"),
         # what its writer's record excused needs no further line to be outlived
         ((f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n", CAUGHT, f"{STAMP.format(1, 'INFO')}rank 1 begins\n", LIMIT), "time-limit"),
     ],

@@ -61,7 +61,7 @@ def judge_survival(
     """
     around = _Around(lines, events, signals, from_outside)
     events = [around.judge(event) for event in lines.meter.each("survival", events)]
-    telling = [e for e in events if e.role in _TELLING and (e.warned or not e.retried) and not _SLURM.match(e.hit.text)]
+    telling = [e for e in events if e.role in _TELLING and not _SLURM.match(e.hit.text)]
     telling.sort(key=lambda e: e.order, reverse=True)
     looked = {id(e) for e in (*telling[: _MOST // 2], *telling[_MOST // 2 :][-_MOST // 2 :])}
     ends = (e.order for e in events if e.ends_job or (e.role != "cascade" and _SLURM.match(e.hit.text)))
