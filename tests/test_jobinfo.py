@@ -167,6 +167,7 @@ def test_what_is_a_record_of_slurm_and_which_nodes_are_bad() -> None:
         assert jobinfo.looks_like_slurm(text)
     assert not any(map(jobinfo.looks_like_slurm, ("the JobID of it\n", "x" * 4000 + "JobId=7\n", "JobIDs 7\n")))
     nodes = "NodeName=n1 Arch=x\n   State=IDLE+DRAIN\nNodeName=n2 State=IDLE\n   Reason=old\nNodeName=n3\nNodeName=n4 State=MIXED*\n"
+    assert jobinfo.bad_nodes("PartitionName=gpu\n   State=DOWN TotalCPUs=64\n") == {}
     assert jobinfo.bad_nodes(nodes) == {"n1": "IDLE+DRAIN", "n4": "MIXED*"}
 
 

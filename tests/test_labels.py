@@ -38,6 +38,7 @@ def test_an_outer_rank_label_of_torchrun_tee_is_a_local_rank() -> None:
     origin, _ = LABELS.strip_labels("[rank4]:step 5", traits)
     assert (origin.rank, origin.local_rank) == (None, 4)
     assert LABELS.strip_labels(lines[0], traits)[0].rank == 12
+    assert LABELS.strip_labels("srun: error: n1: task 3: Killed", traits)[0] == Origin()
 
 
 def test_colour_and_nul_bytes_are_taken_off() -> None:

@@ -173,6 +173,8 @@ def test_a_file_that_was_emptied_since_counts_from_its_first_byte(folder: Path) 
     note = own_text.note([str(log), str(log), "/nowhere", str(folder / "empty.log")])
     assert len(note.split()) == 1
     assert begin(folder, OOM + KEY, note) == len(OOM)
+    of_a_shell = note.rpartition(":")[0]
+    assert (begin(folder, OOM + KEY, of_a_shell), begin(folder, KEY, of_a_shell)) == (len(OOM), 0)
     assert begin(folder, KEY, note) == 0
     assert begin(folder, KEY * 9, note) == 0, "it has grown beyond its old size again"
 

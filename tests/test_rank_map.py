@@ -50,6 +50,7 @@ def test_the_path_of_a_file_names_its_process_only() -> None:
     assert known.resolve(Origin(), 0)[0] == Origin(rank=3, node="gpu-1")
     assert known.resolve(Origin()) == (Origin(), None)
     assert known.resolve(Origin(), 1) == (Origin(), None)
+    assert RankMapBuilder(FORMS, {0: {"node": "gpu-1"}}).finish((), ()).node_of == {}, "node-2.log names no rank"
 
 
 def test_a_ranks_node_is_filled_in() -> None:

@@ -30,7 +30,7 @@ from slurmdoctor.model import (
 from slurmdoctor.report import text_report as text, wording
 from slurmdoctor.report.reasons import sentence
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.wording import agreeing, delay, ending, headline, others, size
+from slurmdoctor.report.wording import Row, agreeing, delay, ending, headline, others, size
 from tables import table
 from test_report_goldens import TextFile
 
@@ -216,6 +216,15 @@ def worded(name: str, given: Any) -> Any:
 @pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
 def test_a_sentence_that_reports_share(name: str, given: Any, words: Any) -> None:
     assert worded(name, given) == words
+
+
+def test_of_files_that_nobody_could_read_a_row_says_why() -> None:
+    def row(verdict: Any = "unknown", files: int = 0, *notes: str) -> str:
+        return Row.of(Diagnosis(verdict, coverage=Coverage(files=files, notes=notes))).headline
+
+    assert row("unknown", 0, "a.out: denied") == "a.out: denied"
+    others = [row("failed", 0, "x"), row("unknown", 1, "x"), row("unknown", 0)]
+    assert others == [headline(Diagnosis(verdict)) for verdict in ("failed", "unknown", "unknown")]
 
 
 def test_a_node_that_the_log_only_numbers_is_said() -> None:

@@ -82,6 +82,7 @@ def test_whatever_a_name_holds_no_row_is_lost_or_doubled(odd: str) -> None:
     text = HEAD + _row(JobID="4710") + _row(**ODD[odd]) + HEAD + _row(JobID="4712_3", JobIDRaw="4714")
     found = _rows(text)
     assert [row["JobID"] for row in found] == ["4710", "4711", "4712_3"]
+    assert found == _rows(text[:-1]) == _rows(f"{text}4713\x1fFAILED"), "an end without a line end, or torn"
     assert [row["WorkDir"] for row in found] == ["/scratch/demo"] * 3
     assert [row["End"] for row in found] == ["2026-11-20T11:00:00"] * 3
     if "\x1f" not in ODD[odd].get("JobName", ""):
@@ -161,6 +162,16 @@ def test_no_answer_is_one_line(sacct: Path, body: str, words: str) -> None:
     with pytest.raises(UserError, match=words) as error:
         list(windows.ended(DAY, windows.Asked(), NAMES, patience=1))
     assert "\n" not in str(error.value)
+
+
+def test_rows_that_are_no_end_of_a_job_are_left_to_others(sacct: Path) -> None:
+    _does(sacct, f"print({HEAD + ''.join(_row(State=one) for one in ('FAILED', 'RESIZING', 'RUNNING'))!r})")
+    rest: list[JobRecord] = []
+    assert [job.state for job in windows.ended(DAY, windows.Asked(), NAMES, other=rest.append)] == ["FAILED"]
+    assert [job.state for job in rest] == ["RESIZING", "RUNNING"]
+    _does(sacct, "print(1)")
+    with pytest.raises(UserError, match="does not tell its fields"):
+        windows.fields()
 
 
 def test_no_sacct_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

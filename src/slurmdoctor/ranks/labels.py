@@ -67,7 +67,7 @@ class _Head(Struct):
         for name, (start, end) in groups.items():
             begin, end = self.end + start, self.end + end
             value = text[begin:end]
-            if name == "rank" and form.numbers and source.label_is_node:
+            if form.numbers and source.label_is_node:
                 name = "node_rank"
             valid = parse_time(value, source.year, source.zone) is not None if name == "time" else True
             if name != "writer" and (name != "rank" or is_rank(value)):
@@ -302,7 +302,7 @@ def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
         for form in labels.able(line):
             if form.lock:
                 able.setdefault(form.id, []).append(line)
-    return [form for form in labels.formats if form.lock and _is_used(form, able.get(form.id, ()), len(sample))]
+    return [form for form in labels.formats if _is_used(form, able.get(form.id, ()), len(sample))]
 
 
 def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
@@ -386,7 +386,7 @@ def parse_time(stamp: str, year: int = ASSUMED_YEAR, zone: int | None = None) ->
         return None
     if "zone" in found:
         seconds += (zone or 0) - zone_of(found["zone"])
-    return seconds + float(f"0.{found.get('fraction', 0)}"), "year" in found or in_year != ASSUMED_YEAR
+    return seconds + float(f"0.{found.get('fraction', 0)}"), in_year != ASSUMED_YEAR
 
 
 def may_be_stamped(line: bytes) -> bool:

@@ -299,7 +299,7 @@ def _of_the_import(stack: Sequence[Frame], captures: Mapping[str, str]) -> dict[
     names["script_dir"] = own[0].rpartition("/")[0]
     file = captures.get("file") or stack[-1].path
     root, found, _ = file.partition(f"/{captures.get('package') or '?'}/")
-    if found and root and "-packages" not in root and _is_other_copy(root, names["script_dir"]):
+    if found and "-packages" not in root and _is_other_copy(root, names["script_dir"]):
         names["other_copy"] = root
     return names
 

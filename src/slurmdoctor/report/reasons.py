@@ -35,7 +35,7 @@ def with_symptoms(reason: Reason, knowledge: Knowledge) -> Reason:
     if "causes" not in reason.values:
         return reason
     known = knowledge.causes
-    names = [known[c].symptom if c in known and known[c].symptom else f"{c} errors" for c in reason.values["causes"]]
+    names = [known[c].symptom or f"{c} errors" for c in reason.values["causes"]]
     return replace(reason, values={**reason.values, "causes": names})
 
 

@@ -318,7 +318,7 @@ def ending(diagnosis: Diagnosis) -> str:
         known += [f"reported by {one_line(end.how)}"] if end.how else []
         text += f" ({', '.join(known)})" if known else ""
         text += f"; {adds}" if (adds := _adds(diagnosis)) else ""
-    if end.step_code is not None and not _same_end(end):
+    if end.step_code is not None and not _same_end(end, end.step_code):
         text += ("; " if text else "") + _step_end(end.step_code, diagnosis.cascade)
     return text
 
@@ -337,11 +337,9 @@ def _on(diagnosis: Diagnosis) -> str:
     return f" on rank {first.rank}" if first.rank is not None else ""
 
 
-def _same_end(end: Exit) -> bool:
+def _same_end(end: Exit, step_code: int) -> bool:
     """Whether the step ended as the process did: 137, -9 and "Killed" are the same."""
-    if end.step_code is None or end.step_code == end.code:
-        return True
-    return end.signal is not None and end.signal == from_code(end.step_code).signal
+    return step_code == end.code or (end.signal is not None and end.signal == from_code(step_code).signal)
 
 
 def _step_end(code: int, cascade: Sequence[Cascade]) -> str:

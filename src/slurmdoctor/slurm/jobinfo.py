@@ -295,7 +295,7 @@ def _of_scontrol(pairs: Mapping[str, str], quotes: Mapping[str, Quote]) -> JobRe
     get = _known(pairs)
     user, _, uid = (get("UserId") or "").partition("(")  # kim(4001)
     ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
-    unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
+    unstarted = bool(task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
     return _record(
         f"{array}_[{task}]" if unstarted else ident,
         get,
@@ -366,11 +366,11 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
             spans = []
         elif line.lstrip().startswith(("JobId=", "NodeName=")):  # scontrol's words below, in one saved file
             header = []
-        elif header and not spans and re.fullmatch(r"[-\s]+", line) and "-" in line:
+        elif "-" in line and re.fullmatch(r"[-\s]+", line):
             spans = [(m.start(), m.end()) for m in re.finditer(r"-+", line)]
         elif header and line.strip():
             cells = [line[a:b] for a, b in spans] if spans else line.split("|")
-            row = {key: cell.strip() for key, cell in zip(header, cells, strict=False) if key}
+            row = {key: cell.strip() for key, cell in zip(header, cells, strict=False)}
             yield row, Quote(name, number, " ".join(line.replace("|", " ").split()))
 
 
@@ -415,7 +415,7 @@ def _records(lines: Iterable[str], width: int) -> Iterator[str]:
     held: list[str] = []
     cells = 1
     for line in lines:
-        if held and cells >= width and _NEW.match(line) and _OLD.search(held[-1]):
+        if cells >= width and _NEW.match(line) and _OLD.search(held[-1]):
             yield "\n".join(held)
             held, cells = [], 1
         held.append(line)
