@@ -113,7 +113,7 @@ def test_slurms_line_on_an_earlier_end_is_where_it_begins(folder: Path, monkeypa
     earlier = OOM + mark(-9) + OOM + mark(-1)
     assert begin(folder, earlier + KEY) == len(earlier)
     assert begin(folder, earlier + KEY + mark(5)) == len(earlier), "its own end is no earlier run's"
-    assert begin(folder, OOM + mark(5)) == 0
+    assert begin(folder, OOM + mark(5)) == begin(folder, OOM + mark(0) + KEY) == 0
     filler = "step loss 2.1\n" * (2 * BLOCK // 14)
     assert begin(folder, earlier + filler) == len(earlier)
     at_an_edge = earlier + "x" * (BLOCK - len(mark(-1)) // 3)
@@ -193,6 +193,8 @@ LATER = OOM + mark(30)
         (OOM + mark(-9) + KEY, len(OOM + mark(-9)), 30, 60, "", len(OOM + mark(-9))),
         (OOM + mark(-9) + KEY, len(OOM + mark(-9)), 30, None, "", None),
         (LATER + KEY, 0, 60.5, None, "", None),
+        (LATER + KEY, 0, 60, None, "", len(LATER)),
+        (LATER + KEY, 0, 30, 61, "", len(LATER)),
         (LATER + KEY, 0, 30, None, "", len(LATER)),
     ],
 )
