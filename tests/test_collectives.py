@@ -99,6 +99,24 @@ def test_an_idle_rank_of_no_known_group_is_not_the_groups() -> None:
     assert outcome(*works, status(9, 6, 6)) == ("behind", (9,))
 
 
+def test_who_waits_is_also_told_by_a_status_line_and_by_who_reports_a_time_out() -> None:
+    seven, idle = [waits(r) for r in range(7)], replace(status(7, 9, 6), seq=7)
+    told = (
+        idle,
+        replace(idle, group=None),
+        replace(status(0, 9, 6, dump=True), reporter=7),
+        replace(idle, group="1(tp)"),
+    )
+    assert [outcome(*seven, one)[0] for one in told] == ["all-entered"] * 3 + ["missing"]
+
+
+def test_who_is_missing_is_less_sure_where_few_waited_of_an_unknown_number() -> None:
+    for ranks, confidence in ((8, "medium"), (7, "low")):
+        found = suspect([waits(r) for r in range(1, ranks)], Members(range(ranks), False), {})
+        assert found is not None
+        assert (found.ranks, found.confidence) == ((0,), confidence)
+
+
 def test_the_group_that_timed_out_first_decides() -> None:
     early = [replace(waits(r, seq=3, group="1(tp)"), time=50.0) for r in (0, 1)]
     late = [waits(r) for r in range(8)]
@@ -119,9 +137,9 @@ def test_a_time_out_that_names_no_group_is_of_its_status_lines() -> None:
     assert found_in(*other, replace(unnamed[0], time=60.0, seq=5)).waiting == (0, 2, 3, 4)
 
 
-def in_group(name: str, *placed: tuple[int, int]) -> list[CollectiveStatus]:
+def in_group(name: str | None, *placed: tuple[int, int]) -> list[CollectiveStatus]:
     """Waits of one group that began at once: (rank in the group, global rank)."""
-    return [replace(waits(rank, group=name), group_rank=k, time=100.0) for k, rank in placed]
+    return [replace(waits(rank), group=name, group_rank=k, time=100.0) for k, rank in placed]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +153,8 @@ def in_group(name: str, *placed: tuple[int, int]) -> list[CollectiveStatus]:
         ("1(tp)", [(0, 9), (1, 5)], ("unclear", ())),
         ("1(tp)", [(0, 4), (2, 7)], ("unclear", ())),
         ("1(tp)", [(1, 4)], ("unclear", ())),
+        # a time-out that names no group may be of any
+        (None, [(0, 4), (1, 5), (3, 7)], ("missing", (6,))),
         # rank -3 is none
         ("1(dp)", [(1, 1), (2, 5), (3, 9)], ("unclear", ())),
         # ranks of the group that are the global ones: the whole job
@@ -144,7 +164,7 @@ def in_group(name: str, *placed: tuple[int, int]) -> list[CollectiveStatus]:
     ],
 )
 def test_who_is_missing_in_a_group_follows_from_who_holds_which_place(
-    name: str, placed: list[tuple[int, int]], found: tuple[str, tuple[int, ...]]
+    name: str | None, placed: list[tuple[int, int]], found: tuple[str, tuple[int, ...]]
 ) -> None:
     assert outcome(*in_group(name, *placed), world=16) == found
 

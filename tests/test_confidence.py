@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from builders import case, finish, incident, report, timeline
 from slurmdoctor.infer.confidence import rate_confidence
-from slurmdoctor.model import ExitReport, Finding, Incident, Origin, Suspicion, Timeline, reason
+from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline, reason
 from slurmdoctor.report.reasons import sentence
 
 OTHER = (incident("storage-io", at=9),)
@@ -73,21 +73,12 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
     assert unknown.confidence == "medium"
 
 
-@pytest.mark.parametrize(
-    ("ended", "confidence"),
-    [
-        (report(1, 5), "medium"),
-        (report(1, 3, 5), "high"),
-        (report(1, 5, kind="launcher"), "high"),
-        (report("Exited with exit code 143", 5), "high"),
-    ],
-)
-def test_tasks_that_slurm_saw_fail_leave_doubt_on_another_that_raised(ended: ExitReport, confidence: str) -> None:
-    assert (
-        rated(incident("cuda-oom", rank=3, traceback=("x",)), timeline(reports=(ended,)), rank=3).confidence
-        == confidence
-    )
-    assert rated(incident("cuda-oom"), timeline(reports=(ended,))).confidence == "high"
+def test_tasks_that_slurm_saw_fail_leave_doubt_on_another_that_raised() -> None:
+    root, of_table = incident("cuda-oom", rank=3, traceback=("x",)), report(1, 5, kind="table")
+    for ended in (report(1, 5), report(1, 3, 5), of_table, report(143, 5)):
+        seen = timeline(reports=(ended,))
+        assert rated(root, seen, rank=3).confidence == ("medium" if ended == report(1, 5) else "high")
+        assert rated(root, seen).confidence == "high"
 
 
 def test_a_program_that_finished_after_it_leaves_doubt() -> None:

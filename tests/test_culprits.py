@@ -44,6 +44,19 @@ def by_numbers(seen: Observations, cause: str = "abort", **more: Any) -> Finding
 ALL_BUT_5 = works(0, 1, 2, 3, 4, 6, 7)
 
 
+def test_of_a_hang_those_are_silent_whom_the_log_would_show() -> None:
+    for size, printed, silent in ((4, (0, 1), (2, 3)), (None, (0, 1, 3), (2,)), (None, (0, 3), ())):
+        seen = observed(RankMap(world_size=size), last_words={rank: line() for rank in printed})
+        assert by_numbers(seen, "hang").silent == silent
+
+
+def test_only_one_that_reported_a_timeout_was_the_first() -> None:
+    for other, first in ((5, [5]), (6, [])):
+        told = tuple(replace(w, reporter=rank) for w, rank in zip(works(0, 1), (5, other), strict=True))
+        why = by_numbers(observed(collectives=told)).reasons
+        assert [r.values["rank"] for r in why if r.code == "timed-out-first"] == first
+
+
 def test_sequence_numbers_make_an_abort_a_timeout() -> None:
     exits = (report(-9, 5), report(1, 4, 6))
     found = by_numbers(observed(collectives=ALL_BUT_5, reports=exits))

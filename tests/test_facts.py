@@ -119,52 +119,31 @@ def test_restarts_and_the_steps_gained_since_the_first() -> None:
 SAVED, BEGUN = hit("c/a", "saved", order=10, step="100"), hit("c/b", "saving", order=20, step="200")
 
 
-@pytest.mark.parametrize(
-    ("marks", "at", "newest"),
-    [
-        ((BEGUN,), 30, "step 200"),
-        ((BEGUN,), 15, None),
-        # a program that confirms its saves did not confirm this one
-        ((SAVED, BEGUN), 30, "step 100"),
-        ((hit("c/a", "saved", order=10, path="/ck/9"), hit("c/a", "saved", order=12)), 15, "/ck/9"),
-    ],
-)
-def test_the_newest_checkpoint_is_the_last_that_is_sure(
-    marks: tuple[SignalHit, ...], at: int, newest: str | None
-) -> None:
-    assert facts(*marks, log=timeline(progress=[step(300, at=at)])).get("checkpoint") == newest
+def test_the_newest_checkpoint_is_the_last_that_is_sure() -> None:
+    def newest(at: int, *marks: SignalHit) -> str | None:
+        found: str | None = facts(*marks, log=timeline(progress=[step(300, at=at)])).get("checkpoint")
+        return found
+
+    assert (newest(30, BEGUN), newest(15, BEGUN)) == ("step 200", None)
+    assert newest(30, SAVED, BEGUN) == "step 100", "a program that confirms its saves did not confirm this one"
+    assert newest(15, hit("c/a", "saved", path="/ck/9"), hit("c/a", "saved", order=12)) == "/ck/9"
 
 
-@pytest.mark.parametrize(
-    ("marks", "last", "failed", "is_open"),
-    [
-        ((BEGUN,), 15, 40, True),
-        ((BEGUN,), 30, 40, False),
-        ((BEGUN, hit("c/a", "saved", order=25)), 15, 40, False),
-        ((BEGUN,), 15, 18, False),
-    ],
-)
-def test_a_save_is_open_where_the_failure_is_all_that_follows_it(
-    marks: tuple[SignalHit, ...], last: int, failed: int, is_open: bool
-) -> None:
-    log = timeline(progress=[step(300, at=last)])
-    assert ("save_open" in facts(*marks, log=log, events=(event("host-oom", at=failed),))) is is_open
+def test_a_save_is_open_where_the_failure_is_all_that_follows_it() -> None:
+    def is_open(last: int, failed: int, *marks: SignalHit) -> bool:
+        log = timeline(progress=[step(300, at=last)])
+        return "save_open" in facts(BEGUN, *marks, log=log, events=(event("host-oom", at=failed),))
+
+    saved = hit("c/a", "saved", order=25)
+    assert [is_open(15, 40), is_open(30, 40), is_open(15, 18), is_open(15, 40, saved)] == [True, False, False, False]
 
 
-@pytest.mark.parametrize(
-    ("done", "path"),
-    [
-        (finish(at=50), "/ck/9"),
-        (finish(at=50, source=1), None),
-        (finish(at=15), None),
-        (finish(at=22 + LIMITS.few_words), None),
-    ],
-)
-def test_a_run_that_loads_and_is_done_at_once_had_nothing_to_train(done: SignalHit, path: str | None) -> None:
+def test_a_run_that_loads_and_is_done_at_once_had_nothing_to_train() -> None:
     loaded = hit("r/a", "resumed", order=10, path="/ck/9"), hit("r/b", "resumed", order=20, step="9")
-    log = case(timeline(finished=done), observed(signals=loaded))
-    reasons = note_after_training(Finding("no-failure"), log).reasons
-    assert [why.values["path"] for why in reasons] == ([path] if path else [])
+    for done in (finish(at=50), finish(at=50, source=1), finish(at=15), finish(at=22 + LIMITS.few_words)):
+        log = case(timeline(finished=done), observed(signals=loaded))
+        reasons = note_after_training(Finding("no-failure"), log).reasons
+        assert [why.values["path"] for why in reasons] == ["/ck/9"][: done.line.place == (0, 50)]
 
 
 @pytest.mark.parametrize(("world", "total", "noted"), [(4, 8, True), (8, 8, False), (3, 8, False)])

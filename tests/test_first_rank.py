@@ -110,15 +110,11 @@ def test_of_several_processes_that_crashed_a_rank_printed_again_is_no_ones() -> 
         one = replace(one, origin=replace(one.origin, **place))
         return Incident(one, (one,))
 
-    again = incident("cuda-oom", 3, 12.0, 9)
-    assert named(crashed(1, pid=5), crashed(2, pid=5), again).origin.rank == 3
-    assert named(crashed(1, pid=5), crashed(2), again).origin.rank == 3
-    assert named(crashed(1, pid=5), crashed(2, pid=6), again).origin.rank is None
-    assert named(crashed(1, pid=5, node="n1"), crashed(2, pid=5, node="n2"), again).origin.rank is None
-    both = named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3),))
-    assert both.origin.rank == 3
-    assert named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3, pid=5),)).origin.rank == 3
-    assert named(crashed(1, pid=5), crashed(2, pid=6), reports=(report(1, 3, pid=6),)).origin.rank is None
+    one, again = crashed(1, pid=5), incident("cuda-oom", 3, 12.0, 9)
+    assert {named(one, two, again).origin.rank for two in (crashed(2, pid=5), crashed(2))} == {3}
+    assert {named(one, two, again).origin.rank for two in (crashed(2, pid=6), crashed(2, pid=5, node="n2"))} == {None}
+    for pid, rank in ((None, 3), (5, 3), (6, None)):
+        assert named(one, crashed(2, pid=6), reports=(report(1, 3, pid=pid),)).origin.rank == rank
 
 
 def test_other_events_of_an_incident_do_not_count_as_alike() -> None:

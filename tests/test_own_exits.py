@@ -47,22 +47,16 @@ def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     assert found(ROOT, agent, report("Killed", 4)).exit_how == (reason("witness", witness="srun"),)
 
 
-@pytest.mark.parametrize(
-    ("cause", "traceback", "code", "taken"),
-    [
-        ("cuda-oom", ("x",), 1, True),
-        ("cuda-oom", (), 1, False),
-        ("cuda-oom", ("x",), 2, False),
-        ("exit-code", (), 2, True),
-    ],
-)
-def test_a_jobs_1_is_python_s_own_where_a_traceback_shows_it(
-    cause: str, traceback: tuple[str, ...], code: int, taken: bool
-) -> None:
-    root = incident(cause, rank=3, traceback=traceback)
-    by_record = found(root, record=JobRecord("1", state="FAILED", exit=from_code(code)))
-    by_status = find_exit(Finding("failed", root, cause), case(exit_status=code))
-    assert (by_record.exit is not None, by_status.exit is not None, by_status.cause) == (taken, taken, cause)
+def test_a_jobs_1_is_pythons_own_where_a_traceback_shows_it() -> None:
+    def taken(cause: str, code: int, *traceback: str) -> bool:
+        root = incident(cause, rank=3, traceback=traceback)
+        by_status = find_exit(Finding("failed", root, cause), case(exit_status=code))
+        assert by_status.cause == cause
+        by_record = found(root, record=JobRecord("1", state="FAILED", exit=from_code(code)))
+        return (by_record.exit is not None) and (by_status.exit is not None)
+
+    assert [taken("cuda-oom", 1, "x"), taken("cuda-oom", 1), taken("cuda-oom", 2, "x")] == [True, False, False]
+    assert taken("exit-code", 2)
 
 
 def test_who_held_up_the_others_did_not_end_as_they_did() -> None:

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders import case, event, failed, incident, report, step, timeline
 from cases import codes, values
 from slurmdoctor.infer.roots import choose_root, unexplained, what_stalled
-from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order, RunState
+from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order, Progress, RunState
 
 
 def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:
@@ -120,6 +121,18 @@ def test_an_error_below_the_last_step_of_a_stalled_job_is_its_root(before: Incid
     log = timeline([before, ENDED], progress=[step(7, 60.0, at=200)])
     found = what_stalled(failed(ENDED, cascade=(before,), state=RunState("hung")), case(log))
     assert found.cause == cause
+
+
+def test_of_steps_in_another_file_the_clock_tells_what_came_below() -> None:
+    def cause(time: float | None, state: RunState, *steps: Progress) -> str | None:
+        before = incident("nccl-transport", 3, time, 500, role="either")
+        stalled = failed(ENDED, cascade=(before,), state=state)
+        return what_stalled(stalled, case(timeline([before, ENDED], progress=steps))).cause
+
+    last, hung = replace(step(7, 60.0, at=200), source=1), RunState("hung")
+    assert [cause(time, hung, last) for time in (50.0, 70.0, None)] == ["time-limit", "nccl-transport", "time-limit"]
+    assert cause(70.0, RunState(began="loading"), last) == cause(None, RunState()) == "nccl-transport"
+    assert cause(70.0, RunState("progressing"), last) == "time-limit"
 
 
 def test_where_each_is_explained_none_is_left_out() -> None:

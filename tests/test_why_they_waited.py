@@ -94,6 +94,11 @@ def test_of_two_nodes_on_sockets_among_four_both_are_left_out() -> None:
     assert left_out(job({"node01": IB, "node02": SOCKET, "node03": SOCKET})) == ("node02", "node03")
 
 
+def test_sockets_are_not_why_a_rank_ran_out_of_memory() -> None:
+    oom = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert "node03" not in said(diagnose(IB.format(n="node01", k=0) + SOCKET.format(n="node03") + oom))
+
+
 @pytest.mark.parametrize(("seq", "first"), [(0, True), (1, True), (2, True), (733, False)])
 def test_only_a_first_collective_that_hangs_is_a_matter_of_set_up(seq: int, first: bool) -> None:
     fix = job({}, seq).fixes[0].do

@@ -283,6 +283,6 @@ def _fallen(root: Incident, case: Case) -> tuple[str, ...]:
     sockets = {e.origin.node for e in case.events if e.rule == SOCKET_FALLBACK}
     ib = {mark.line.origin.node for mark in case.observed.signals if mark.signal.name == _IB}
     known = sockets | ib | set(case.rank_map.node_of.values())
-    if None in sockets or not sockets or not ib - sockets - {None} or 2 * len(sockets) > len(known - {None}):
+    if None in sockets or not ib - sockets - {None} or 2 * len(sockets) > len(known - {None}):
         return ()
     return tuple(sorted(node for node in sockets if node))

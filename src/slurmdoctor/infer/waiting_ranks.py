@@ -137,8 +137,8 @@ def _by_places(placed: Mapping[int, int], size: int) -> Members:
     if len(placed) < 2:  # of one place no distance is known
         return alone
     (low, base), (high, top) = min(placed.items()), max(placed.items())
-    stride, rest = divmod(top - base, high - low)
-    if rest or stride <= 0 or any(base + (k - low) * stride != v for k, v in placed.items()):
+    stride = (top - base) // (high - low)
+    if stride <= 0 or any(base + (k - low) * stride != v for k, v in placed.items()):
         return alone
     ranks = (base + (k - low) * stride for k in range(max(high + 1, size)))
     return Members([r for r in ranks if r >= 0], size > high)
