@@ -114,7 +114,8 @@ CUT = raised().partition("    f()")[0]
 TALK = "".join(f"{line}\n" for line in OTHER_WORDS)
 TWO = "".join(f"Initializing distributed: GLOBAL_RANK: {n}, MEMBER: {n + 1}/4\n" for n in (0, 1))
 SHELL = "/var/spool/slurmd/job9/slurm_script: line 3: conda: command not found\n"
-FULL = raised("OSError: [Errno 28] No space left on device", "[default1]:")
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+FULL = raised(NO_SPACE, "[default1]:")
 EPOCH = "[default1]:2026-11-20 10:0{}:00,000 INFO epoch 1\n"
 
 
@@ -163,7 +164,7 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (f"starting\n{CUT.partition(':')[2]}[WARNING] KeyError: 'x'\n", None, None),
         (labelled("[rank1]: ", CUT) + labelled("[rank0]: ", TALK), "python-error", 1),
         (labelled("[rank1]: ", CUT) + labelled("[rank0]: ", TALK * 20), None, None),
-        (CUT + raised("OSError: [Errno 28] No space left on device"), "disk-full", None),
+        (CUT + raised(NO_SPACE), "disk-full", None),
         # lines below an exception are of its message, but for a logger's
         (raised("RuntimeError: step failed") + OOM, "cuda-oom", None),
         (raised("RuntimeError: step failed") + f"ERROR: {OOM}", "python-error", None),
@@ -210,9 +211,18 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
         (raised("RuntimeError: step failed") + f"2026-11-20 10:00:00 {COPY}", "python-error", None),
         (raised("RuntimeError: step failed") + f"{'=' * 60}\n{COPY}", "python-error", None),
         (raised("RuntimeError: step failed:") + f"-----\n{COPY}", "file-not-found", None),
+        (raised("RuntimeError: step failed") + f"ValueError: no data\n{COPY}", "python-error", None),
+        (raised("ValueError: bad keys:") + "key 1\n" + raised(NO_SPACE), "python-error", None),
+        (
+            raised() * 2
+            + f"\nDuring handling of the above exception, another exception occurred:\n\n{raised(NO_SPACE)}",
+            "python-error",
+            None,
+        ),
+        (f"starting\n{CUT}    main()\nthanks\nclosing\n", None, None),
         # what a logger shows of an exception below WARNING level may be dealt with; a header alone shows no error
         ("starting\nINFO:root:KeyError: 'x'\n", None, None),
-        ("INFO:root:" + raised("OSError: [Errno 28] No space left on device", "INFO:root:"), None, None),
+        ("INFO:root:" + raised(NO_SPACE, "INFO:root:"), None, None),
         ("starting\nTraceback (most recent call last):\n", None, None),
         ("starting\nValueError: bad shape 3\nclosing the files\n", None, None),
         (

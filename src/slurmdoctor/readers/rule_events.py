@@ -44,8 +44,6 @@ def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
 
     With `strict`, the class must be named like an exception, or be a class of a module; without, any name will do.
     """
-    if text.startswith("\\"):
-        return None
     found = _EXCEPTION.match(TREE.sub("", text))
     if found is None:
         return None
