@@ -167,7 +167,7 @@ def test_a_program_s_own_last_words_are_told_where_it_said_any(logs: list[str], 
     sources = [Text.source(log, name=str(number)) for number, log in enumerate(logs)]
     assert all(list(source.blocks()) or not source.size for source in sources)  # what was not searched has no end
     lines = Excerpts(sources, SearchResult((), (), lambda line: []), labels, learn_formats(sources, labels))
-    telling = find_ending(lines, KNOWLEDGE).telling
+    telling = find_ending((), lines, KNOWLEDGE).telling
     assert (telling.text if telling else None) == line
 
 

@@ -63,8 +63,10 @@ def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledg
     scene = _Scene(finding, case, times)
     if scene.start >= scene.end:
         return RankTimelines()
-    grain = next((grain for grain in _GRAINS if len(scene.groups(grain)) <= _MOST_TIMELINES), 0)
-    groups = scene.groups(grain)
+    for grain in _GRAINS:
+        groups = scene.groups(grain)
+        if len(groups) <= _MOST_TIMELINES:
+            break
     return RankTimelines(
         tuple(scene.rank_timeline(ranks) for ranks in groups[:_MOST_TIMELINES]),
         scene.start,

@@ -257,7 +257,7 @@ def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
 def _timeout_of(root: Incident, observed: Observations) -> float | None:
     """Seconds for which the others waited, where the log tells."""
     milliseconds = root.main.captures.get("timeout_ms") or str(observed.numbers.get("timeout_ms", ""))
-    return number(milliseconds) / 1000 if milliseconds.isdecimal() else None
+    return number(milliseconds) / 1000 or None if milliseconds.isdecimal() else None
 
 
 def finished_before(root: Incident, case: Case) -> SignalHit | None:
@@ -271,7 +271,7 @@ def finished_before(root: Incident, case: Case) -> SignalHit | None:
 def _overdue(finding: Finding) -> tuple[Reason, ...]:
     """A watchdog that reported much later than its limit."""
     events = [e.captures for e in events_of(finding)]
-    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms")]
+    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms") and c.get("timeout_ms")]
     ran, limit = max(times, default=(0, 1))
     return (reason("overdue", ran=ran / 1000, limit=limit / 1000),) if ran >= LIMITS.overdue * limit > 0 else ()
 

@@ -281,7 +281,8 @@ def _behind_others(
 def _at_the_end(works: Mapping[int, CollectiveStatus], end: Callable[..., int]) -> tuple[int, ...]:
     """The ranks with the lowest, or the highest, number, where others have another and these are few."""
     numbers = _numbers(works)
-    found = tuple(sorted(rank for rank, number in numbers.items() if number == end(numbers.values())))
+    edge = end(numbers.values(), default=0)
+    found = tuple(sorted(rank for rank, number in numbers.items() if number == edge))
     return found if len(found) * LIMITS.minority <= len(numbers) else ()
 
 

@@ -101,7 +101,7 @@ def assemble(
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
         zone=lines.zone,
-        ending=find_ending(lines, knowledge),
+        ending=find_ending(events, lines, knowledge),
         files=tuple(LogFile(s.name, s.searched, s.lines, _is_cut(n, lines)) for n, s in enumerate(lines.sources)),
         notes=(*matches.notes, *plan.notes, *too_many, *lines.meter.notes, *unread, *out_of_time),
         complete=matches.complete and lines.complete,

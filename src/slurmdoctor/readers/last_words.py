@@ -146,8 +146,13 @@ _NO_END = tuple(map(text, ("script-talk", "tool-line")))
 _WORK = (text("work-line"), _BAR)
 
 
-def find_ending(lines: Excerpts, knowledge: Knowledge) -> Ending:
-    """Of the ends of the job's files the complaint nearest to its file's end, without one the last line that is no noise."""
+def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) -> Ending:
+    """Of the ends of the job's files the complaint nearest to its file's end, without one the last line that is no noise.
+
+    Nothing, and no end is read, where an event may be what ended the job.
+    """
+    if any(event.role in ("root", "either", "confirmation") and not event.survived for event in events):
+        return Ending()
     found: list[tuple[bool, int, Line]] = []
     shown: dict[int, tuple[Line, ...]] = {}
     for source in range(len(lines.sources))[-_FEW:]:

@@ -48,7 +48,10 @@ class Change(Frozen):
     @property
     def rates(self) -> tuple[float, float]:
         """Before and after."""
-        return self.before / self.before_of, self.after / self.after_of
+        return (
+            self.before / self.before_of if self.before_of else 0.0,
+            self.after / self.after_of if self.after_of else 0.0,
+        )
 
 
 class Side(Frozen):
