@@ -229,8 +229,8 @@ def _job_ids(words: Sequence[str]) -> tuple[str, ...]:
 
 def _beside(one: JobFiles, beside: dict[str, Any], count: int) -> Job | None:
     """What saved texts of Slurm and the script tell of one of the jobs."""
-    printed = beside["slurm_info"]
-    if not (printed or beside["script"]) or (printed and count > 1 and one.id is None):
+    saved = beside["slurm_info"]
+    if not (saved or beside["script"]) or (saved and count > 1 and one.id is None):
         return None
     from slurmdoctor.slurm import gather
 

@@ -30,9 +30,9 @@ Facts = Mapping[str, Any]
 COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
 """A wanted value such as `> 1`, or `> ep`."""
 _PLAIN_ARGUMENT = lazy(r"[\w@%+=:,./~^\[\]-]*")
+"""What every shell takes as it is."""
 _WHOLE = lazy(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)")
 _DECIMAL = lazy(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d{1,3})?")
-"""What every shell takes as it is."""
 _OF_THE_SHELL = lazy(r"\$\{([^{}]*)\}")
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -1,4 +1,4 @@
-"""Reads and writes small files that are slow to make: those that the wheel brings, else those in the user's cache folder.
+"""Reads and writes small files that are slow to make: those in the user's cache folder, else those that the wheel brings.
 
 A file's name says what its content was made of, its first bytes whether it is whole: one with any defect counts as not there.
 The user's folder and the files in it must be the user's own, and nobody else may write to them. Files are written aside and renamed, so

@@ -214,7 +214,7 @@ class _After:
         return not from_buffer and made_steps(event, steps)
 
     def _held_back(self, event: Event) -> bool:
-        """Whether the lines below a traceback may have been printed above it, and was held back until its process ended."""
+        """Whether the lines below a traceback may have been printed above it, and were held back until its process ended."""
         length = self._lines.sources[event.hit.source].length
         ended = event.traceback and _TOP.search(event.traceback[0]) is not None
         return bool(ended) and length - event.hit.offset <= LIMITS.held_back

@@ -193,7 +193,7 @@ def _raiser(header: Line, spawned: str | None) -> Origin:
 
 
 def _held_by(lines: Excerpts, exception: Line) -> Literal["", "traceback", "frames"]:
-    """The lines of an exception's message below its first one."""
+    """What an exception's message holds below its first line."""
     unfinished = exception.text.rstrip().endswith(":")
     for line in lines.after(exception, _HELD_LINES):
         if begins_frame(line.text):

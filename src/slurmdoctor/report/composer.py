@@ -280,10 +280,10 @@ def how_found(job: JobRecord, found: FoundLogs) -> str:
     """`Slurm is not reachable from here: read ./slurm-4711.out, found by its name`."""
     first, count = found.files[0], len(found.files)
     shown = one_line(redact(first if "/" in first else f"./{first}"))
-    as_sentences = shown if count == 1 else f"{shown} and {count - 1:,} more"
+    names = shown if count == 1 else f"{shown} and {count - 1:,} more"
     how = _HOW[found.how] if found.how != "name" else f"found by {'its name' if count == 1 else 'their names'}"
     why = _NO_RECORD[found.slurm].format(job=job.id, log=one_line(redact(job.std_out or "")))
-    return f"{why}: read {as_sentences}, {how}"
+    return f"{why}: read {names}, {how}"
 
 
 _TICKS = 7

@@ -265,8 +265,8 @@ def _of_the_root(finding: Finding, root: Incident) -> dict[str, Any]:
     """What failed, where in the program, and on how many ranks."""
     known = root.main.captures
     names: dict[str, Any] = {"failed": _how_many(finding, root)}
-    proposed = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
-    if listed := next((e.captures["nodes"] for e in proposed if e.captures.get("nodes")), None):
+    events = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
+    if listed := next((e.captures["nodes"] for e in events if e.captures.get("nodes")), None):
         # `nodes` is also how many there are
         names["nodes"] = fold_nodes(expand_nodes(listed))
     stack = frames(root.main.traceback)
@@ -328,8 +328,8 @@ _LONGEST_PLACE, _LONGEST_MESSAGE, _LONGEST_CODE = 48, 90, 60
 
 def of_the_exception(traceback: Sequence[str], exception: str, message: str) -> Mapping[str, Any]:
     """Its place and code in the user's own files, the package that raised it, and what its message names; None where not known."""
-    proposed = one_line(f"{exception}: {message}" if message else exception)
-    names: dict[str, Any] = {"said": proposed if len(proposed) <= _LONGEST_MESSAGE else None}
+    quoted = one_line(f"{exception}: {message}" if message else exception)
+    names: dict[str, Any] = {"said": quoted if len(quoted) <= _LONGEST_MESSAGE else None}
     if found := _DETAILS.match(f"{exception}: {message}"):
         names |= {name: one_line(value) for name, value in found.groupdict().items() if value}
     stack = frames(traceback)

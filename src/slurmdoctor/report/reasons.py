@@ -65,8 +65,8 @@ def _first_by(order: str, aligned: bool) -> str:
 
 def _earlier(v: Values) -> str:
     counts = Counter(e.cause for e in v["earlier"])
-    as_sentences = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
-    return f"this is attempt {v['attempt']}; earlier ones failed with {listed(as_sentences)}"
+    causes = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
+    return f"this is attempt {v['attempt']}; earlier ones failed with {listed(causes)}"
 
 
 # ── who was first ────────────────────────────────────────────────────────────────────────────
@@ -199,8 +199,8 @@ def _not_read(v: Values, how: str) -> str:
     kinds = []
     for why, count, names in v["kinds"]:
         word = _WHY[why] + "s" * (why in _NOUNS and count > 1)
-        as_sentences = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
-        kinds.append(f"{count:,} {word} ({as_sentences})")
+        shown = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
+        kinds.append(f"{count:,} {word} ({shown})")
     return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} {how}: {', '.join(kinds)}"
 
 
@@ -285,14 +285,14 @@ def _numbers_differ(v: Values) -> str:
     by_work: dict[tuple[int | None, str | None], list[int]] = {}
     for seq, op, rank in v["waits"]:
         by_work.setdefault((seq, op), []).append(rank)
-    as_sentences = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
-    more = f" and {len(as_sentences) - _MOST_NUMBERS} more" if len(as_sentences) > _MOST_NUMBERS else ""
+    works = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
+    more = f" and {len(works) - _MOST_NUMBERS} more" if len(works) > _MOST_NUMBERS else ""
     why = (
         "numbers this far apart belong to different process groups, which the log does not name"
         if v["far"]
         else "their order of collectives differs, and the log does not show which rank is wrong"
     )
-    return f"the ranks timed out in different collectives: {', '.join(as_sentences[:_MOST_NUMBERS])}{more}; {why}"
+    return f"the ranks timed out in different collectives: {', '.join(works[:_MOST_NUMBERS])}{more}; {why}"
 
 
 def _waits_unclear(v: Values) -> str:

@@ -419,6 +419,7 @@ def _engine(literals: tuple[str, ...]) -> tuple[list[str], list[str], Engine, li
 
 
 _LONG = 4
+"""Characters of a literal that the search for many at once takes."""
 
 
 def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:
@@ -525,8 +526,8 @@ def _apart(found: Iterator[Span], kinds: Sequence[SecretKind]) -> list[Span]:
     for start, end, kind in sorted(found, key=lambda span: (span[0], -span[1], order[span[2].id])):
         if apart and start < apart[-1][1]:
             before = apart[-1]
-            grouped = min(before[2], kind, key=lambda one: order[one.id])
-            apart[-1] = (before[0], max(end, before[1]), grouped)
+            first = min(before[2], kind, key=lambda one: order[one.id])
+            apart[-1] = (before[0], max(end, before[1]), first)
         else:
             apart.append((start, end, kind))
     return apart

@@ -476,8 +476,8 @@ class Row(Frozen):
     def of(cls, found: Diagnosis) -> Row:
         """What a diagnosis says in a row; of files that could not be read, why."""
         unread = found.verdict == "unknown" and not found.coverage.files and found.coverage.notes
-        shown_text = one_line(found.coverage.notes[0]) if unread else headline(found)
-        return cls(one_line(found.job.label), found.verdict, mark(found), shown_text, found.cause.id)
+        headed = one_line(found.coverage.notes[0]) if unread else headline(found)
+        return cls(one_line(found.job.label), found.verdict, mark(found), headed, found.cause.id)
 
 
 def room_for(labels: Iterable[str]) -> int:
@@ -503,9 +503,9 @@ def counted(rows: Sequence[Row]) -> str:
     known = [f"{len(kind.labels):,} {kind.row.cause or 'unknown cause'}" for kind in kinds[:_COUNTED]]
     known += [f"{sum(len(kind.labels) for kind in kinds[_COUNTED:]):,} others"] if len(kinds) > _COUNTED else []
     parts = [", ".join(known)] if known else []
-    for verdict, shown_text in (("no-failure", "without failure"), ("unknown", "unknown")):
+    for verdict, how in (("no-failure", "without failure"), ("unknown", "unknown")):
         if count := sum(row.verdict == verdict for row in rows):
-            parts.append(f"{count:,} {shown_text}")
+            parts.append(f"{count:,} {how}")
     return f"{plural(len(rows), 'job')}: " + "; ".join(parts)
 
 

@@ -44,7 +44,7 @@ class Tally:
     def __init__(self, keep: int, many: int = MANY_WRITERS, most: int = MOST, shift: int = STRETCH) -> None:
         self.keep = keep
         """Places to keep of each sort for a label, while the labels are few."""
-        self._crowd = many
+        self._many = many
         self._most = most
         self._shift = shift
         self.labels: dict[bytes, Entry] = {}
@@ -59,7 +59,7 @@ class Tally:
         """Count one line. Places come in rising order."""
         if place >> self._shift != self.stretch:
             self._enter(place >> self._shift)
-        few = len(self.labels) <= self._crowd
+        few = len(self.labels) <= self._many
         entry = self.labels.get(label)
         if entry is None and len(self.labels) >= self._most:
             label, few = b"", False

@@ -171,7 +171,7 @@ def _cost(answers: Answers) -> list[Say]:
 
 
 def _chips(answers: Answers) -> list[str]:
-    chips = [f"ended {sentence}" for sentence in [span(answers.first, answers.last)] if sentence]
+    chips = [f"ended {when}" for when in [span(answers.first, answers.last)] if when]
     if answers.clusters:
         noun = "cluster" if len(answers.clusters) == 1 else "clusters"
         chips.append(f"{noun} {listed([name(one) for one in answers.clusters], _FEW)}")
@@ -246,7 +246,7 @@ def _period(period: Period, answers: Answers, color: Mapping[str, str]) -> list[
     lost, counted = sum(c.gpu_hours_lost for c in period.causes), sum(c.with_hours for c in period.causes)
     named = sorted((cost for cost in period.causes if cost.what in color), key=lambda cost: -cost.jobs)
     rest = failed - sum(cost.jobs for cost in named)
-    sentence = [f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named] + [f"{rest:,} of other causes"] * (rest > 0)
+    shown = [f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named] + [f"{rest:,} of other causes"] * (rest > 0)
     begins = f"{period.begins:%b %Y}" if answers.period == "month" else period.begins.isoformat()
     amount = Cell(hours(lost), known(counted, failed)) if counted else "not known" if failed else "0"
     return [
@@ -254,7 +254,7 @@ def _period(period: Period, answers: Answers, color: Mapping[str, str]) -> list[
         f"{period.jobs:,}",
         Cell(f"{failed:,}", of(failed, period.jobs, "job")),
         amount,
-        ", ".join(sentence),
+        ", ".join(shown),
     ]
 
 
@@ -565,5 +565,5 @@ def _part(value: float, largest: float) -> float:
 
 
 def _note(*sentences: str) -> list[Say]:
-    sentence = " ".join(filter(None, sentences))
-    return [Say(sentence, "dim")] if sentence else []
+    text = " ".join(filter(None, sentences))
+    return [Say(text, "dim")] if text else []
