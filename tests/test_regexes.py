@@ -14,13 +14,12 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-import msgspec
 import pytest
 import regex
 
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load, text
-from slurmdoctor.knowledge.schema import PATTERNS
+from slurmdoctor.knowledge.workshop.precompile import patterns_in
 from slurmdoctor.knowledge.workshop.proof import Pattern, slowest
 from slurmdoctor.matching import patterns
 from slurmdoctor.matching.patterns import LAZY, apart, captures
@@ -69,18 +68,13 @@ def our_patterns() -> Iterator[tuple[str, str, Any]]:
     yield from (("made at import", "search", _compiled(pattern)) for pattern in set(LAZY) - found)
 
 
-def patterns_of_rules(node: Any) -> Iterator[tuple[str, str, Any]]:
+def patterns_of_rules() -> Iterator[tuple[str, str, Any]]:
     """Each pattern of our rules that `re` takes: (type that has it, how it is asked, compiled)."""
-    if isinstance(node, msgspec.Struct):
-        node = {name: getattr(node, name) for name in node.__struct_fields__} | {"": type(node).__name__}
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if key in PATTERNS and isinstance(value, str):
-            for asked in filter(None, (value, relaxed(value))):
-                made = _compiled(apart(asked))
-                if isinstance(made, re.Pattern):
-                    yield str(node.get("")), "match" if node.get("") == "LineFormat" else "search", made
-    for below in node.values() if isinstance(node, dict) else node if isinstance(node, (list, tuple)) else ():
-        yield from patterns_of_rules(below)
+    for owner, pattern in patterns_in(KNOWN):
+        for asked in filter(None, (pattern, relaxed(pattern))):
+            made = _compiled(apart(asked))
+            if isinstance(made, re.Pattern):
+                yield owner, "match" if owner == "LineFormat" else "search", made
 
 
 def _value(node: ast.expr, module: ModuleType) -> Any:
@@ -134,7 +128,7 @@ def test_no_pattern_of_ours_is_worse_than_linear() -> None:
 
 @pytest.mark.usefixtures("interrupted")
 def test_re_searches_a_line_of_usual_length_for_any_pattern_of_the_rules_in_a_tenth_of_a_second() -> None:
-    slow, known = [], {(made.pattern, way): (owner, made) for owner, way, made in patterns_of_rules(KNOWN)}
+    slow, known = [], {(made.pattern, way): (owner, made) for owner, way, made in patterns_of_rules()}
     assert len(known) > 700, "patterns are no longer found"
     for (pattern, way), (owner, made) in known.items():
         ask = _asker(made, way)
