@@ -95,7 +95,10 @@ ENDINGS = (
     Ending("cancelled-step", "srun sleep 300", ("cancelled",), cancels="step", options=("-n2",)),
     Ending("signalled-by-hand", "srun sleep 300", (SIGNALLED,), cancels="script"),
     *(
-        Ending(f"hard-{name}", f"{setting}\n{PYTHON_ERROR}" if says else f"{setting}\nexit 5", says, options)
+        # a busy machine takes seconds for what a Slurm that does not answer leaves of the time
+        Ending(
+            f"hard-{name}", f"{setting}\n{PYTHON_ERROR}" if says else f"{setting}\nexit 5", says, options, seconds=75
+        )
         for name, setting, says, options in HARD
     ),
     Ending("own-trap", OWN_TRAP, ("own trap saw 4", "exited with 4")),

@@ -83,14 +83,18 @@ def tasks(array: str, patience: float = PATIENCE) -> list[JobRecord]:
 
 def _records(wanted: str, patience: float) -> Answers:
     bare = wanted.partition(".")[0]
-    questions: dict[str, Sequence[str]] = {f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare]}
-    asked = ask({"sacct -e": ["sacct", "-e"]}, patience / 2)
-    for _, text in asked.texts:
-        table = ["sacct", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", ",".join(known_fields(text))]
-        questions[f"sacct -j {bare}"] = table
-    answers = ask(questions, patience)
-    answers.missing += asked.missing
-    return answers
+    # at once, so that a Slurm that does not answer is waited for once
+    answers = ask(
+        {f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare], "sacct -e": ["sacct", "-e"]}, patience
+    )
+    texts = dict(answers.texts)
+    fields = texts.pop("sacct -e", None)
+    if fields is not None:
+        table = ["sacct", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", ",".join(known_fields(fields))]
+        records = ask({f"sacct -j {bare}": table}, patience)
+        texts |= records.texts
+        answers.missing += records.missing
+    return Answers(list(texts.items()), answers.missing)
 
 
 def known_fields(listed: str) -> list[str]:
