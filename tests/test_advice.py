@@ -13,6 +13,7 @@ from cases import cases
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import Cause, Extent, Finding, Fix, JobRecord, Retry, ScriptMistake, expand_nodes
 from slurmdoctor.report.fixes import advise
+from tables import table
 from test_record_goldens import LOGS as SMALL, RECORDS
 
 LOGS = Path(__file__).parent / "seed_logs"
@@ -62,34 +63,16 @@ def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> Non
     assert not retry.exclude_nodes
 
 
-EVERYWHERE = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
-
-
-@pytest.mark.parametrize(
-    ("found", "retry", "nodes", "why"),
-    [
-        ({"extent": EVERYWHERE}, "after-fix", (), "no node stands out"),
-        ({"extent": EVERYWHERE, "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
-        ({"extent": EVERYWHERE, "exclude": ("node07", "node08")}, "after-fix", (), "no node stands out"),
-        ({"extent": replace(EVERYWHERE, of=8)}, "elsewhere", (), "does not name"),
-        ({"extent": replace(EVERYWHERE, nodes=("node07",))}, "elsewhere", (), "does not name"),
-        ({"role": "cascade"}, "after-fix", (), "consequences"),
-        ({"role": "cascade", "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
-        ({"captures": {"peer": "10.0.0.7"}, "exclude": ("node07",)}, "elsewhere", ("node07",), "add the node behind"),
-        ({"captures": {"peer": "node07"}, "exclude": ("node07",)}, "elsewhere", ("node07",), "points to the node"),
-        ({"retry": "after-fix", "reported": {"node07": "down"}}, "elsewhere", (), "Slurm reports node07 as down"),
-        ({"retry": "after-fix", "reported": {"n1": "down", "n2": "down"}}, "elsewhere", (), "down, and 1 more"),
-        ({"mistakes": (mistake(4),)}, "after-fix", (), "the script first"),
-        ({"retry": "resume", "mistakes": (mistake(4),)}, "resume", (), ""),
-        ({"retry": "as-is"}, "as-is", (), "nothing in the job needs to change"),
-        ({"retry": "unknown"}, "unknown", (), ""),
-    ],
-)
-def test_what_to_do_with_the_job(found: dict[str, Any], retry: str, nodes: tuple[str, ...], why: str) -> None:
-    given = advised(Fix("a"), **{"retry": "elsewhere", **found})[1]
-    assert (given.advice, given.exclude_nodes) == (retry, nodes)
+@pytest.mark.parametrize(("found", "retry", "nodes", "why"), table("remedies")["retry"])
+def test_what_to_do_with_the_job(found: dict[str, Any], retry: str, nodes: list[str], why: str) -> None:
+    made = {
+        **found,
+        "extent": Extent(*found.get("extent", ())),
+        "mistakes": tuple(map(mistake, found.get("mistakes", ()))),
+    }
+    given = advised(Fix("a"), **{"retry": "elsewhere", **made})[1]
+    assert (given.advice, list(given.exclude_nodes), bool(given.why)) == (retry, nodes, bool(why))
     assert why in given.why
-    assert bool(why) is bool(given.why)
 
 
 CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")

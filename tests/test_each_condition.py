@@ -1,7 +1,5 @@
 """Each of the conditions of a judgement decides alone in some log: without it, these verdicts would be other ones."""
 
-from pathlib import Path
-
 import pytest
 
 from builders import LIMIT, raised, watchdog
@@ -81,18 +79,6 @@ def test_a_banner_of_two_processes_above_an_error_is_no_new_start_below_it() -> 
     below = talk("red", "blue", "green", "white", "black")
     found = judged(*banner, *talk("one", "two"), *banner, OOM, *banner, *below)
     assert (found.verdict, found.cause.id) == ("failed", "cuda-oom")
-
-
-def test_a_bare_clock_above_a_later_stamp_does_not_turn_time_back() -> None:
-    clocks = ("Fri Nov 27 09:58:00 UTC 2026", "Fri Nov 27 10:00:00 UTC 2026")
-    found = judged(*clocks, f"[rank0]: [2026-11-27 10:30:00] {OOM}", f"[rank1]: {LOST}")
-    assert [(item.cause, item.delay) for item in found.cascade] == [("peer-lost", 0.0)]
-
-
-def test_a_word_before_two_files_of_one_rank_is_no_node(tmp_path: Path) -> None:
-    for name, text in (("run1_rank0", OOM), ("run2_rank0", "starting"), ("run2_rank1", "starting")):
-        (tmp_path / f"{name}.log").write_text(f"{text}\n")
-    assert diagnose(tmp_path).first_failure.node is None
 
 
 def test_a_job_name_with_a_line_end_splits_no_row_of_sacct() -> None:

@@ -190,32 +190,25 @@ def test_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str
     assert (agreeing(title, 1), agreeing(title, 8)) == (one, many)
 
 
-def said_of(code: str, values: dict[str, Any]) -> str:
-    """The sentence of a reason; exits, states and events are given by what tells them apart."""
-    made: dict[str, Callable[[Any], Any]] = {
-        "state": lambda state: RunState(**state) if isinstance(state, dict) else state,
-        "derived": lambda code: None if code is None else from_code(code),
-        "step": lambda step: (*step[:2], from_code(step[2])) if isinstance(step, list) else step,
-        "ended": lambda ended: [(rank, from_code(code), witness) for rank, code, witness in ended],
-        "earlier": lambda causes: [event(cause) for cause in causes],
-    }
-    return sentence(reason(code, **{name: made[name](v) if name in made else v for name, v in values.items()}))
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    "state": lambda state: RunState(**state) if isinstance(state, dict) else state,
+    "derived": lambda code: None if code is None else from_code(code),
+    "step": lambda step: (*step[:2], from_code(step[2])) if isinstance(step, list) else step,
+    "ended": lambda ended: [(rank, from_code(code), witness) for rank, code, witness in ended],
+    "earlier": lambda causes: [event(cause) for cause in causes],
+}
 
 
 @pytest.mark.parametrize(("code", "values", "words"), table("reasons")["sentences"])
 def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> None:
-    assert said_of(code, values) == words
-
-
-def worded(name: str, given: Any) -> Any:
-    """What a function of the shared sentences makes of a diagnosis, or of other arguments."""
-    arguments = [msgspec.convert(given, Diagnosis)] if isinstance(given, dict) else given
-    return json.loads(msgspec.json.encode(getattr(wording, name)(*arguments)))
+    made = {name: GIVEN[name](value) if name in GIVEN else value for name, value in values.items()}
+    assert sentence(reason(code, **made)) == words
 
 
 @pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
 def test_a_sentence_that_reports_share(name: str, given: Any, words: Any) -> None:
-    assert worded(name, given) == words
+    arguments = [msgspec.convert(given, Diagnosis)] if isinstance(given, dict) else given
+    assert json.loads(msgspec.json.encode(getattr(wording, name)(*arguments))) == words
 
 
 def test_of_files_that_nobody_could_read_a_row_says_why() -> None:

@@ -1,0 +1,52 @@
+"""Each row of `conditions/` is a job in which one condition alone decides: without it, the program would answer otherwise.
+
+A row gives the job's files, what is called (by default `diagnose` with all files that no option names), and what must come out: values in
+the JSON by their path (`*` takes every item of a list), words that the text must and must not say, and the exit status.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cases import inside, run
+
+ROWS = [
+    pytest.param(row, id=f"{file.stem}: {row['promise']}")
+    for file in sorted((Path(__file__).parent / "conditions").glob("*.yaml"))
+    for row in yaml.safe_load(file.read_text())
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_one_condition_decides(row: dict[str, Any], tmp_path: Path) -> None:
+    files = {"job.log": row["log"]} if "log" in row else row["files"]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    options = [str(word) for word in row.get("options", ())]
+    call = row.get("call") or ["diagnose", *(name for name in files if name not in options), *options]
+    with inside(tmp_path):
+        data = run(*call, "--format", "json") if "then" in row else None
+        text = run(*call) if data is None or {"says", "never"} & row.keys() else data
+    assert text.returncode == row.get("status", 0), text.stderr.decode()
+    if data is not None:
+        found = json.loads(data.stdout)
+        assert {path: at(found, path) for path in row["then"]} == row["then"]
+    printed = " ".join((text.stdout + text.stderr).decode().split())
+    assert [words for words in row.get("says", ()) if words not in printed] == [], printed
+    assert [words for words in row.get("never", ()) if words in printed] == [], printed
+
+
+def at(found: Any, path: str) -> Any:
+    """What stands at a path like `evidence.*.line`; None where nothing does."""
+    head, _, rest = path.partition(".")
+    if head == "*":
+        return [at(one, rest) if rest else one for one in found]
+    if isinstance(found, list):
+        inner = found[int(head)] if int(head) < len(found) else None
+    else:
+        inner = (found or {}).get(head)
+    return at(inner, rest) if rest and inner is not None else inner
