@@ -22,7 +22,7 @@ from tables import table
 EVIL = '\x1b[31mroot\u202e\n# HELP x"\\ token=hf_' + "Ab1" * 12 + "<b>" + "y" * 5000
 
 CALLS = table("survey_calls")
-EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "many": many(2000)}
+EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "many": many(200)}
 
 
 def a_month() -> list[Row]:
