@@ -125,8 +125,8 @@ def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan
     """The events of rules, each with the group that it represents."""
     events = RuleEvents(facts)
     for line, reading in kept:
-        if isinstance(reading.target, Rule):
-            events.add(reading.target, line, reading.count)
+        assert isinstance(reading.target, Rule)
+        events.add(reading.target, line, reading.count)
     for where in plan.repeats.keys() & events.at.keys():
         events.at[where] = [repeats.add(event, event.rule) for event in events.at[where]]
     return events
@@ -134,10 +134,9 @@ def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan
 
 def _signals(kept: Kept) -> Iterator[SignalHit]:
     for line, reading in kept:
-        if (
-            isinstance(signal := reading.target, Signal)
-            and (found := captures(signal.regex, line.text, signal.of_site)) is not None
-        ):
+        signal = reading.target
+        assert isinstance(signal, Signal)
+        if (found := captures(signal.regex, line.text, signal.of_site)) is not None:
             yield SignalHit(signal, line, line.order, found)
 
 
@@ -146,7 +145,8 @@ def _reports(kept: Kept, lines: Excerpts) -> tuple[list[ExitReport], tuple[Reaso
     found: list[ExitReport] = []
     tasks = left_out = 0
     for line, reading in lines.meter.each("places", kept):
-        if isinstance(reading.target, ExitFormat) and (report := read_report(reading.target, lines, line)):
+        assert isinstance(reading.target, ExitFormat)
+        if report := read_report(reading.target, lines, line):
             tasks += len(report.tasks)
             found += [report] if tasks <= _MOST_TASKS else []
             left_out += tasks > _MOST_TASKS

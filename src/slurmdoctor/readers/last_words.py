@@ -86,7 +86,7 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
         return None
     first = min(ends, key=lambda e: e.order).hit  # a bar may stand before it, with or without a \r
     for line in (first, *_upwards(lines, first.source, first.offset, _ABOVE_WAIT, _MOST_ABOVE)):
-        found = _work_in(line) if _is_work_line(line.raw) else None
+        found = _work_in(line)
         if found and (found.elapsed is not None or found.time is not None):
             return found
     return None
@@ -94,26 +94,20 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
 
 def unfinished_work(line: Line | None) -> Busy | None:
     """The work that a process's last line tells of, and that was not done by then."""
-    if line is None or not _is_work_line(line.text):
-        return None
-    bar = _BAR.search(line.text)
-    return None if bar and bar["done"] == bar["all"] else _work_in(line)
-
-
-def _is_work_line(shown: str) -> bool:
-    return bool(("%|" in shown and _BAR.search(shown)) or _LINE.search(shown))
+    bar = _BAR.search(line.text) if line else None
+    return None if line is None or (bar and bar["done"] == bar["all"]) else _work_in(line)
 
 
 def _work_in(line: Line) -> Busy | None:
     """The work that this line, or piece of one, tells of."""
-    bar = _BAR.search(line.raw)
-    kind = _KIND.search(bar["what"] if bar else line.text)
+    bar = _BAR.search(line.raw) if "%|" in line.raw else None
+    kind = _KIND.search(bar["what"] if bar else line.text) if bar or _LINE.search(line.text) else None
     if kind is None:
         return None
     if bar is None:
-        return Busy(kind.lastgroup or "", line.text.strip()[:100], line.order, time=line.origin.time)
+        return Busy(str(kind.lastgroup), line.text.strip()[:100], line.order, time=line.origin.time)
     words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']} after {bar['elapsed']}"
-    return Busy(kind.lastgroup or "", words, line.order, elapsed=_seconds(bar["elapsed"]))
+    return Busy(str(kind.lastgroup), words, line.order, elapsed=_seconds(bar["elapsed"]))
 
 
 def _seconds(clock: str) -> float:

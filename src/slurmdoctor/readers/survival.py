@@ -190,7 +190,7 @@ class _After:
         own_lines, began = _own_lines(here), event.origin.time
         rises, last = _rises(here, timed=self._held_back(event))
         printed = max(later.printed, own_lines)
-        worked = rises >= LIMITS.rising_steps or later.long
+        worked = rises >= LIMITS.rising_steps
         lasted = began is not None and last - began >= LIMITS.long_work
         long = later.long or (worked and (rises >= LIMITS.many_rising_steps or lasted))
         before_it = max(later.before_it, own_lines)
@@ -231,7 +231,7 @@ def made_steps(event: Event, steps: Sequence[Progress]) -> bool:
     first = bisect_right(steps, event.hit.offset, key=lambda step: step.offset)
     later = [s for s in steps[first:] if time is None or s.time is None or s.time > time]
     named = bool(event.label) or event.origin.rank is not None
-    if named and any(s.rank == event.origin.rank is not None or s.label == event.label != b"" for s in later):
+    if any(s.rank == event.origin.rank is not None or s.label == event.label != b"" for s in later):
         return True
     # without labels, or from ranks that cannot go on alone: several steps, not one that was on its way to the pipe
     return len({(s.rank, s.step) for s in later}) >= (LIMITS.steps_of_others if named else LIMITS.steps_of_any)
@@ -309,7 +309,7 @@ def _in_one(source: int, ends: set[int], lines: Excerpts) -> Iterator[SignalHit]
         begins = _tells(lines.at(source, at)) and _tells(lines.at(source, at + len(raw) + 1))
         keys = _key(raw), _key(below)
         if begins and len(_WORDS.findall(" ".join(keys))) > 2:
-            places = _places(data, at, *keys)
+            places = _places(data, *keys)
             if 2 <= len(places) <= _MOST_STARTS and places[1] > min(ends):
                 yield from (SignalHit(AGAIN, lines.at(source, one), lines.order(source, one), {}) for one in places)
                 return
@@ -321,12 +321,13 @@ def _tells(line: Line) -> bool:
     return not line.label and line.origin.rank is None and _ANYBODY.search(line.raw) is None
 
 
-def _places(data: bytes, at: int, key: str, key_below: str) -> list[int]:
+def _places(data: bytes, key: str, key_below: str) -> list[int]:
     """Where a line and the one below stand, but for numbers, paths and quoted texts."""
     fixed = max(key.split("#"), key=len).strip().encode()
     if key == key_below or len(fixed) < _RARE or "\ufffd" in key:  # twice in a row, and several processes print it
         return []
     places: list[int] = []
+    at = 0
     for _ in range(_MOST_LOOKS):
         at = data.find(fixed, at)
         if at < 0 or len(places) > _MOST_STARTS:

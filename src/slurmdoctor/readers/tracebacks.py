@@ -70,8 +70,6 @@ _MOST_HELD = 8
 """Wrappers around each other of which the frames are read."""
 _LAST_LINES = 8
 """Lines below an exception of which none but other exceptions may follow, where it is taken for its writer's last word."""
-_FAR = 64 * 1024
-"""Bytes: without a label, lines farther apart than this are not one traceback."""
 
 
 class Traceback(Frozen):
@@ -96,12 +94,10 @@ class Traceback(Frozen):
     collected: int | None = None
     """torch.distributed.checkpoint prints what it collected from this rank, on any other one; -1: from others besides."""
 
-    @property
-    def of_helper(self) -> bool:
+    def of_helper(self, exception: Line) -> bool:
         """Whether a helper process raised it because the process that started it, or its other end, was gone."""
-        at = self.exception
         inside = any(_HELPER.search(frame) for frame in self.frames[-2:])
-        return inside and at is not None and _PARENT_GONE.search(at.text) is not None
+        return inside and _PARENT_GONE.search(exception.text) is not None
 
 
 def is_wrapper(name: str) -> bool:
@@ -114,14 +110,13 @@ def read_traceback(lines: Excerpts, header: Line) -> Traceback:
     above = list(lines.before(header, 2))
     body = _Body(lines, header)
     exception = body.exception
-    name = (exception_of(exception.text, strict=False) or ("", ""))[0] if exception else ""
     spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
     collected = _COLLECTED.search(header.text)
     alone = any(_FROM_ONE.search(line.text) for line in above)
     return Traceback(
         header,
         exception,
-        name,
+        body.name,
         tuple(body.frames),
         exception is not None and _is_chained(lines, exception),
         holds=_held_by(lines, exception) if exception else "",
@@ -139,6 +134,7 @@ class _Body:
     def __init__(self, lines: Excerpts, header: Line) -> None:
         self.frames: list[str] = []
         self.exception: Line | None = None
+        self.name = ""
         self.cut: Line | None = None
         self._length = lines.sources[header.source].length
         self._decorated = TREE.match(header.text) is not None
@@ -167,8 +163,8 @@ class _Body:
         if HEADER in shown:
             return True
         inside = len(shown) - len(shown.lstrip()) > self._indent
-        if (self._loose or not inside) and exception_of(shown, strict=self._loose or self._skipped > 0):
-            self.exception = line
+        if (self._loose or not inside) and (raised := exception_of(shown, strict=self._loose or self._skipped > 0)):
+            self.exception, self.name = line, raised[0]
             return True
         self._last = None
         self._skipped += 1
@@ -283,7 +279,7 @@ class _Joiner:
         if trace.harmless:
             self._events.drop(where)
             return
-        if trace.of_helper and not again:
+        if trace.of_helper(exception) and not again:
             self._events.drop(where)
             self.found.append(event_at(exception, PEER_LOST, "cascade", f"{PEER_LOST}/parent", group=group))
             return
@@ -332,13 +328,11 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
     """The lines with events in a traceback's frames, on its exception's line, and in the message's following lines."""
     where = exception.place
     found = [where] if where in events.at else []
-    start, end = trace.header.offset, exception.offset
-    if exception.label or end - start < _FAR:
-        found += [
-            place
-            for place in events.between(exception.source, start, end)
-            if any(event.label == trace.header.label for event in events.at[place])
-        ]
+    found += [
+        place
+        for place in events.between(exception.source, trace.header.offset, exception.offset)
+        if any(event.label == trace.header.label for event in events.at[place])
+    ]
     bare = ":" not in exception.text  # it has no message
     for line in lines.after(exception, _MESSAGE_LINES):
         if bare or HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
@@ -381,11 +375,11 @@ def _shown(trace: Traceback) -> tuple[str, ...]:
 
 def _without_traceback(line: Line, lines: Excerpts) -> list[Event]:
     """The event of an exception's line that belongs to no traceback that was read."""
-    name = (exception_of(line.text) or ("", ""))[0]
-    if name.endswith("Warning") or is_wrapper(name):
-        return []
     warned, framed = _warned(line), _framed(line, lines)
     error = _python_error(line, "root" if framed and not warned else "hint")
+    name = error.captures["exception"]
+    if name.endswith("Warning") or is_wrapper(name):
+        return []
     return [error] if framed or warned or not _is_last_word(line, lines) else [error, _ended(error, "last-word")]
 
 
@@ -462,12 +456,11 @@ def add_endings(events: Sequence[Event], lines: Excerpts) -> list[Event]:
     found: list[Event] = []
     left = _MOST_DUMPS
     for event in lines.meter.each("stacks", events):
-        if left and not event.traceback and _DUMP.match(event.hit.text):
+        if left and _DUMP.match(event.hit.text):
             event = _with_stack(event, lines)
             left -= 1
-        ends_job = _JOB_END.search(event.hit.text) is not None
-        caught = from_handler(event.hit.text)
-        found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
+        shown = event.hit.text
+        found.append(replace(event, ends_job=_JOB_END.search(shown) is not None, caught=from_handler(shown)))
     return found
 
 

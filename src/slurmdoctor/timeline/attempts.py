@@ -32,8 +32,8 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     signs = sorted([*failures, *(p.order for p in observed.progress)])
     edges = [0, *_cuts(observed, went_on), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
-    lived = [s for s in spans if _any(signs, s)]
-    failed = [s for s in spans if _any(failures, s)]
+    lived = [s for s in spans if any_within(signs, s)]
+    failed = [s for s in spans if any_within(failures, s)]
     if not failed:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
@@ -45,7 +45,7 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)
 
 
-def _any(orders: Sequence[int], span: Span) -> bool:
+def any_within(orders: Sequence[int], span: Span) -> bool:
     return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
 
 
@@ -94,7 +94,7 @@ def _begun_again(observed: Observations) -> set[int]:
             continue
         sign = (mark.line.source, mark.signal.id)
         before = begun.get(sign)
-        if before is not None and _any(ends, (before, mark.order)):
+        if before is not None and any_within(ends, (before, mark.order)):
             if sign not in many:
                 cuts.add(mark.order)
         elif before is not None and "once" in mark.captures:
@@ -140,7 +140,7 @@ def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:
     cuts: set[int] = set()
     for (source, *_), places in agents.items():
         # an agent that prints its table has given up: what comes after it is another agent's
-        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not _any(tables, (a + 1, b)))
+        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any_within(tables, (a + 1, b)))
         if len(agents) == 1 and went_on.get(source, 0) > places[-1]:
             cuts.add(places[-1] + 1)
     return cuts

@@ -5,7 +5,6 @@ How far the clocks of nodes (or files) are apart is learnt from the training ste
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -75,8 +74,7 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     found = []
     for event in events:
         if span[0] <= event.order < span[1]:
-            after = bisect_left(went_on, event.order)
-            here = after < len(went_on) and went_on[after] < span[1]
+            here = attempts.any_within(went_on, (event.order, span[1]))
             found.append(replace(event, survived=event.survived and here))
     return found
 
