@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from builders import case, incident, report
 from slurmdoctor import diagnose
-from slurmdoctor.infer.slurm_record import apply_record, apply_run_state, warning_came
+from slurmdoctor.infer.slurm_record import apply_record, apply_run_state, left_by_warning
 from slurmdoctor.model import (
     Finding,
     Incident,
@@ -113,19 +113,19 @@ def warned(**more: Any) -> JobRecord:
 
 
 def test_the_warning_may_come_a_minute_and_a_half_early() -> None:
-    assert warning_came(warned(elapsed=3390))
-    assert not warning_came(warned(elapsed=3389))
+    assert left_by_warning(warned(elapsed=3390)) == 210
+    assert left_by_warning(warned(elapsed=3389)) is None
     for unknown in ("time_limit", "elapsed", "warned_before"):
-        assert not warning_came(warned(**{unknown: None}))
+        assert left_by_warning(warned(**{unknown: None})) is None
 
 
 def test_the_warning_shows_in_any_exit_or_in_a_script_that_left_srun_behind() -> None:
-    assert not warning_came(warned(exit=None))
-    assert not warning_came(warned(exit=from_signal("SIGTERM")))
-    assert warning_came(warned(exit=from_code(1), derived=from_signal("SIGUSR1")))
+    assert left_by_warning(warned(exit=None)) is None
+    assert left_by_warning(warned(exit=from_signal("SIGTERM"))) is None
+    assert left_by_warning(warned(exit=from_code(1), derived=from_signal("SIGUSR1")))
     steps = tuple(Step(str(n), state="FAILED", exit=from_sacct(exit)) for n, exit in enumerate(("0:15", "0:10")))
-    assert warning_came(warned(exit=None, steps=steps))
-    assert not warning_came(warned(exit=None))
-    assert warning_came(warned(exit=None), (report(1, 0), report("User defined signal 1", 1)))
-    assert warning_came(warned(exit=None, exit_status=0, running_children=("srun",)))
-    assert not warning_came(warned(exit=None, exit_status=0))
+    assert left_by_warning(warned(exit=None, steps=steps))
+    assert left_by_warning(warned(exit=None)) is None
+    assert left_by_warning(warned(exit=None), (report(1, 0), report("User defined signal 1", 1)))
+    assert left_by_warning(warned(exit=None, exit_status=0, running_children=("srun",)))
+    assert left_by_warning(warned(exit=None, exit_status=0)) is None

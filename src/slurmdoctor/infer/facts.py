@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.case import Case, because_first
 from slurmdoctor.infer.exits import never_ended
 from slurmdoctor.infer.silence import finished_before
-from slurmdoctor.infer.slurm_record import state_of, warning_came
+from slurmdoctor.infer.slurm_record import left_by_warning, state_of
 from slurmdoctor.infer.waiting_ranks import world_size
 from slurmdoctor.model import (
     EXIT_CODE,
@@ -136,7 +136,7 @@ def _how_it_ended(finding: Finding, timeline: Timeline) -> dict[str, Any]:
         facts |= {"idle_min": round(state.idle / 60), "idle": span(state.idle)}
         facts["stalled_since"] = format_time(state.since, dated)
     times = [time for step in timeline.progress if (time := step.shown_time) is not None]
-    if state.kind == "progressing" and state.since is not None and state.idle is not None:
+    if state.kind == "progressing" and state.since and state.idle is not None:
         facts["elapsed_h"] = round((state.since + state.idle - min(times)) / 3600, 1)
     if state.kind is None:
         facts["last_step_at"] = format_time(times[-1], dated) if times else None
@@ -289,7 +289,7 @@ def _of_readings(own: Sequence[MemoryReading], readings: Sequence[MemoryReading]
 
 def _of_the_record(job: JobRecord, timeline: Timeline, state: RunState) -> dict[str, Any]:
     """Sizes, limits, and how the job stood when it ended."""
-    by_warning = warning_came(job)
+    by_warning = left_by_warning(job) is not None
     ended_by_slurm = job.state in ("TIMEOUT", "DEADLINE") or bool(job.running_children) or by_warning
     # whose uid Slurm recorded with the cancellation of the job, or of a step
     cancelled = (job.cancelled_by, *(step.cancelled_by for step in job.work_steps))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import STOPPED, TELLING, Case
 from slurmdoctor.infer.exits import cause_of
-from slurmdoctor.infer.waiting_ranks import untold_tasks
+from slurmdoctor.infer.waiting_ranks import Members, untold_tasks
 from slurmdoctor.model import (
     ABORT,
     COLLECTIVE_TIMEOUT,
@@ -162,13 +162,13 @@ def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
 
 def _not_stopped(case: Case, printed: set[int]) -> list[Incident]:
     """Slurm ended a step because a task had failed, and stopped all tasks but few: these are the ones that had failed."""
-    reports = [r for r in case.reports if r.kind == "step" and r.ranks]
+    reports = [r for r in case.reports if r.rank_basis == "task"]
     if not any(e.rule == TASK_FAILED for e in case.events) or any(r.exit.exit_class not in STOPPED for r in reports):
         return []
-    left, stopped = untold_tasks(reports), len({rank for report in reports for rank in report.ranks})
-    if not left or len(left) > max(1, stopped // LIMITS.few) or printed.intersection(left):
+    left, stopped = untold_tasks(reports), {rank for report in reports for rank in report.ranks}
+    if not Members(sorted(stopped), True).few(left) or printed.intersection(left):
         return []
-    beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
+    beside = max(reports, key=lambda r: (left[0] in range(min(r.ranks), max(r.ranks)), len(r.ranks)))
     ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=left, tasks=left)
     return [_incident(ended, EXIT_CODE, "cascade", NOT_STOPPED, left, case.rank_map)]
 

@@ -173,12 +173,15 @@ def _victims(victims: Sequence[Incident], case: Case) -> list[Incident]:
     """Without a step's cancellation where it only follows: srun ends a step when one of its tasks has failed."""
     found = [i for i in victims if i.main.rule != STEP_CANCELLED]
     ended = _first_own_exits(case)
-    ends = [i for i in victims if i.main.rule == STEP_CANCELLED]
-    ends = [i for i in ends if i.main.hit.offset <= ended.get(i.main.hit.source, i.main.hit.offset)]
-    if case.timed:
-        return [*found, *ends]
-    # in two files without a clock, what a rank prints tells more than the step's end
-    return found + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in found)]
+
+    def counts(end: Incident) -> bool:
+        hit = end.main.hit
+        if ended.get(hit.source, hit.offset) < hit.offset:
+            return False
+        # in two files without a clock, what a rank prints tells more than the step's end
+        return case.timed or all(hit.source == other.main.hit.source for other in found)
+
+    return [i for i in victims if i.main.rule != STEP_CANCELLED or counts(i)]
 
 
 def _first_own_exits(case: Case) -> Mapping[int, int]:

@@ -166,8 +166,8 @@ def _failed(finding: Finding, state: str | None, job: JobRecord, case: Case) -> 
     state = _sharper(state, worst, job)
     if state in case.knowledge.cause_of_state:
         return _state_speaks(finding, state, worst, job, case)
-    if _only_an_ending(finding, case) and warning_came(job, case.reports):
-        return _ended_by_warning(finding, job)
+    if _only_an_ending(finding, case) and (left := left_by_warning(job, case.reports)) is not None:
+        return _ended_by_warning(finding, job, left)
     if job.running_children:
         return _signalled(finding, job, case)
     stopped = next((s for s in reversed(job.work_steps) if s.cancelled_by is not None), None)
@@ -266,7 +266,7 @@ def _by_slurms_clock(finding: Finding) -> bool:
     assert finding.root is not None
     last = finding.root.main
     time = last.origin.time
-    return "at" in last.captures and (time is None or time <= (finding.state.since or 0.0))
+    return "at" in last.captures and (time is None or time <= finding.state.since)
 
 
 def _as_it_stood(finding: Finding) -> Finding:
@@ -292,25 +292,23 @@ def _out_of_time(finding: Finding, recorded: Reason, case: Case) -> Finding:
     return _as_it_stood(_replaced(finding, TIME_LIMIT, "high", recorded))
 
 
-def _ended_by_warning(finding: Finding, job: JobRecord) -> Finding:
+def _ended_by_warning(finding: Finding, job: JobRecord, left: int) -> Finding:
     """The signal that `--signal=USR1@120` asks for ended what did not handle it."""
     came = reason(
         "warning-ended-it",
         program=job.running_children[0] if job.running_children else None,
-        left=max(0, (job.time_limit or 0) - (job.elapsed or 0)),
+        left=max(0, left),
         signal=job.warned_by,
         before=job.warned_before,
     )
     return _as_it_stood(_replaced(finding, TIME_LIMIT, "medium", came))
 
 
-def warning_came(job: JobRecord, reports: Sequence[ExitReport] = ()) -> bool:
-    """Whether the job ended by the signal for which it asks before its time limit."""
-    left = job.time_limit - job.elapsed if job.time_limit is not None and job.elapsed is not None else None
-    if left is None or job.warned_before is None or left > job.warned_before + _EARLY:
-        return False
-    if job.running_children:
-        return True
-    exits = [job.exit, job.derived, *(s.exit for s in job.work_steps)]
-    exits += [report.exit for report in reports]
-    return any(e is not None and e.signal == job.warned_by for e in exits)
+def left_by_warning(job: JobRecord, reports: Sequence[ExitReport] = ()) -> int | None:
+    """Seconds left of the time limit where the job ended by the signal for which it asks before it; None where it did not."""
+    if job.time_limit is None or job.elapsed is None or job.warned_before is None:
+        return None
+    exits = [job.exit, job.derived, *(s.exit for s in job.work_steps), *(report.exit for report in reports)]
+    came = job.running_children or any(e is not None and e.signal == job.warned_by for e in exits)
+    left = job.time_limit - job.elapsed
+    return left if came and left <= job.warned_before + _EARLY else None

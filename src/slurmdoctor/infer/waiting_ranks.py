@@ -100,7 +100,7 @@ def ended_tasks(reports: Sequence[ExitReport]) -> int:
 
     0 where it does not, and where each node has one task: that may be a launcher of several ranks.
     """
-    of_steps = [report for report in reports if report.kind == "step" and report.tasks]
+    of_steps = [report for report in reports if report.tasks]
     ended = {task for report in of_steps for task in report.tasks}
     size = max(ended, default=0) + 1
     nearly_all = len(ended) >= LIMITS.step_reported * size
@@ -202,7 +202,7 @@ def _by_group(
     timed: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus]
 ) -> dict[str, list[CollectiveStatus]]:
     """Timed-out works by process group. The time-out line may not name its group; the status line of the same work does."""
-    named = {(w.rank, w.seq): w.group for w in status if w.group}
+    named = {(w.rank, w.seq): w.group for w in status}
     groups: dict[str, list[CollectiveStatus]] = defaultdict(list)
     for work in timed:
         groups[work.group or named.get((work.rank, work.seq)) or "0"].append(work)

@@ -221,10 +221,10 @@ def _by_pace(idle: float, times: Sequence[float], progress: Sequence[Progress], 
 def _before_the_first_step(began: SignalHit, end: float | None, record: JobRecord | None) -> RunState:
     """The training loop had begun, and no step came: where it had the time for one, it hung."""
     since = began.line.origin.time
-    idle = end - since if end is not None and since is not None else None
     first_words = began.captures.get("said", began.line.text).strip()
-    if idle is None or idle < 0 or (record is None and by_zone(idle)):
+    if end is None or since is None or end < since or (record is None and by_zone(end - since)):
         return RunState(began=first_words)
+    idle = end - since
     if idle <= LIMITS.stall_of_unknown_pace:
         return RunState(idle=idle)
     return RunState("hung", idle, since, began=first_words)
