@@ -5,19 +5,32 @@ the JSON by their path (`*` takes every item of a list), words that the text mus
 """
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.json import encode
 
 from cases import inside, run
 
+CALLS = yaml.safe_load((Path(__file__).parent / "conditions" / "calls.yaml").read_text())
+"""Functions, and what they give for what they are given, as JSON has it."""
 ROWS = [
     pytest.param(row, id=f"{file.stem}: {row['promise']}")
     for file in sorted((Path(__file__).parent / "conditions").glob("*.yaml"))
     for row in yaml.safe_load(file.read_text())
+    if file.stem != "calls"
 ]
+
+
+@pytest.mark.parametrize("of", CALLS)
+def test_a_function_gives_for_what_it_is_given(of: str) -> None:
+    module, _, name = of.rpartition(".")
+    function = getattr(import_module(f"slurmdoctor.{module}"), name)
+    for given, wanted in CALLS[of]:
+        assert json.loads(encode(function(*given))) == wanted, given
 
 
 @pytest.mark.parametrize("row", ROWS)

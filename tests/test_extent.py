@@ -96,24 +96,6 @@ def test_one_is_no_ranks() -> None:
     assert "1 ranks" not in str(verdict.to_dict())
 
 
-@pytest.mark.parametrize(
-    ("names", "folded"),
-    [
-        ("cn01 cn02 cn03 gpu7", "cn[01-03],gpu7"),
-        ("cn9 cn10 cn11", "cn[9-11]"),
-        ("cn09 cn10 cn12", "cn[09-10,12]"),
-        ("gpu01.demo.org gpu02.demo.org", "gpu[01-02].demo.org"),
-        ("n1-g1 n1-g2 n1-g4", "n1-g[1-2,4]"),
-        ("10.0.0.1 10.0.0.2", "10.0.0.1,10.0.0.2"),
-        ("login cn01", "login,cn01"),
-        ("", ""),
-    ],
-)
-def test_nodes_fold_as_slurm_writes_them(names: str, folded: str) -> None:
-    assert fold_nodes(names.split()) == folded
-    assert expand_nodes(folded) == names.split()
-
-
 @given(st.lists(st.from_regex(r"[a-z]{1,3}-?[0-9]{1,4}", fullmatch=True), max_size=20, unique=True))
 def test_no_node_is_lost_by_folding(names: list[str]) -> None:
     assert sorted(expand_nodes(fold_nodes(names))) == sorted(names)

@@ -39,7 +39,7 @@ class Undone(Frozen):
 
 def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
     """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
-    if len(sources) != 1 or sources[0].gap or (sources[0].size is not None and sources[0].size > LIMIT):
+    if len(sources) != 1 or sources[0].gap:
         return list(sources), ""
     source = sources[0]
     data = source.peek(LIMIT + 1)
@@ -55,7 +55,7 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
 
 def undo(text: str, knowledge: Knowledge) -> Undone:
     """The log behind a paste. Text that shows no sign of pasting comes back as it is."""
-    if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
+    if text.count("\n") > _MOST_LINES:
         return Undone(text)
     rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
     starts = knowledge.once(LineStarts)
@@ -91,15 +91,14 @@ _NUMBER = lazy(r"^ {0,8}(?P<number>\d{1,8})(?P<mark>\t| ?[│|] ?|[:-]|[.)] |  ?
 
 def _spaced(lines: Sequence[str]) -> Change | None:
     """Blanks as a web page has them."""
-    odd = any(not line.isascii() and line.translate(_BLANKS) != line for line in lines)
-    return (lambda line: line.translate(_BLANKS)) if odd else None
+    return None if all(map(str.isascii, lines)) else lambda line: line.translate(_BLANKS)
 
 
 def _quoted(lines: Sequence[str]) -> Change | None:
     """`> ` before each line. Megatron prints lines of its own so: a few of them in a log are no quotation."""
     filled = [line for line in lines if line.strip()]
     quoted = sum(_QUOTED.match(line) is not None for line in filled)
-    return (lambda line: _QUOTED.sub("", line)) if quoted >= max(1, _NEARLY_ALL * len(filled)) else None
+    return (lambda line: _QUOTED.sub("", line)) if quoted >= _NEARLY_ALL * len(filled) else None
 
 
 def _fenced(lines: Sequence[str]) -> Change | None:
@@ -232,7 +231,7 @@ def unpacked(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
             f"[rank{record['rank']}]: " if isinstance(record.get("rank"), int) else ""
         )
         found += [(number, label + part) for part in text.rstrip("\r\n").split("\n")] if text else [(number, line)]
-    return found
+    return None if found == filled else found
 
 
 _KEYS = (("log", "message", "msg", "text", "line"), ("time", "timestamp", "@timestamp", "ts", "asctime"))

@@ -55,7 +55,7 @@ _MOST = 1_000_000
 
 def _divisor(number: float, least: float) -> int:
     """The smallest divisor of a number that is at least so large. A ValueError or StopIteration says that there is none."""
-    if not 0 < number <= _MOST or number != int(number):
+    if number > _MOST:
         raise ValueError(number)
     return next(one for one in range(max(1, math.ceil(least)), int(number) + 1) if number % one == 0)
 
@@ -168,8 +168,8 @@ def _same(left: Any, right: Any) -> bool:
     """Whether two values are one: 16, "16" and 16.0 are, for a captured number is text."""
     if _several(left):
         return any(_same(one, right) for one in left)
-    number, other = _number(left), _number(right)
-    return number == other if number is not None and other is not None else str(left) == str(right)
+    number = _number(left)
+    return number == _number(right) if number is not None else str(left) == str(right)
 
 
 def _several(found: Any) -> bool:
@@ -249,8 +249,6 @@ def _printed(found: Any) -> str | None:
     if isinstance(found, bool) or not _is_there(found):
         return None
     if isinstance(found, float):
-        if found == int(found):
-            return str(int(found))
         short = f"{found:.1f}" if abs(found) >= 10 else f"{found:.2f}" if abs(found) >= 0.1 else f"{found:.3g}"
         return short.rstrip("0").rstrip(".") if "." in short and "e" not in short else short
     if _several(found):

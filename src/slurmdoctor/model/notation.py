@@ -81,7 +81,7 @@ def ranges(numbers: Iterable[int], most: int | None = None) -> str:
         if i + 1 == len(ordered) or ordered[i + 1] != number + 1:
             pieces.append(str(number) if start == i else f"{ordered[start]}-{number}")
             start = i + 1
-            if most is not None and len(pieces) == most and start < len(ordered):
+            if len(pieces) == most and start < len(ordered):
                 return f"{','.join(pieces)} and {len(ordered) - start:,} more"
     return ",".join(pieces)
 
@@ -113,7 +113,7 @@ def fold_nodes(names: Iterable[str]) -> str:
             by_form.setdefault((m[1], m[3], width), []).append(int(m[2]))
     pieces = []
     for (head, tail, width), numbers in by_form.items():
-        parts = (piece.split("-") for piece in ranges(numbers).split(",") if piece)
+        parts = (piece.split("-") for piece in ranges(numbers).split(","))
         listed = ",".join("-".join(number.zfill(width) for number in part) for part in parts)
         pieces.append(f"{head}[{listed}]{tail}" if len(numbers) > 1 else f"{head}{listed}{tail}")
     return ",".join(pieces)
