@@ -151,7 +151,7 @@ class RuleEvents:
         Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches;
         a general rule only where no other rule of any cause matches.
         """
-        if rule.when and not holds(rule.when, self._facts):
+        if not holds(rule.when, self._facts):
             return
         event = rule_event(rule, line, count)
         if event is None:
