@@ -326,7 +326,7 @@ def kept_locally(plan: Plan) -> Found:
     copied = [(command.line, f"{word}/") for command in copying for word in command.args]
     for line, what, path in (*_kept(plan), *(_working_folders(plan) if (nodes or 0) > 1 else ())):
         if programs().node_local.search(path or "") and not any(
-            at < line and word.startswith(f"{path}/") for at, word in copied
+            at <= line and word.startswith(f"{path}/") for at, word in copied
         ):
             yield line, {"what": what, "path": path, "alone": what if nodes == 1 else None}
 
