@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -27,10 +28,10 @@ from slurmdoctor.model import (
     from_code,
     reason,
 )
-from slurmdoctor.report import text_report as text, wording
+from slurmdoctor.report import text_report as text
 from slurmdoctor.report.reasons import sentence
-from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.wording import Row, agreeing, delay, ending, headline, others, size
+from slurmdoctor.report.terminal import cells, look
+from slurmdoctor.report.wording import Row, headline, others
 from tables import table
 from test_report_goldens import TextFile
 
@@ -133,34 +134,6 @@ def test_headlines() -> None:
     assert headline(UNKNOWN).endswith("the job failed")
 
 
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        (Exit(), ""),
-        (Exit(1, None, "python-error", 1), "code 1"),
-        (Exit(137, "SIGKILL", "killed", 137), "killed by SIGKILL (code 137); the log does not say by whom"),
-        (Exit(None, "SIGKILL", "killed", 137), "killed by SIGKILL; the log does not say by whom"),
-        (Exit(-9, "SIGKILL", "killed", 137), "killed by SIGKILL (code -9); the log does not say by whom"),
-        (Exit(None, "SIGUSR1", "other"), "SIGUSR1"),
-        (Exit(None, None, "unknown", 143), "the step's 143 is SIGTERM to the other ranks"),
-        (Exit(-11, "SIGSEGV", "segfault", 1), "SIGSEGV (code -11); a crash in native code; "
-         "Slurm shows the step's highest exit code, 1"),
-    ],
-)  # fmt: skip
-def test_endings(end: Exit, words: str) -> None:
-    assert ending(Diagnosis("failed", exit=end)) == words
-
-
-def test_small_words() -> None:
-    assert [delay(s) for s in (0, 0.42, 35, 63, 600.4, 3600, 7500, 90000, -3)] == [
-        "+0 s", "+0.4 s", "+35 s", "+1 m 3 s", "+10 m", "+1 h", "+2 h 5 m", "+1 d 1 h", "-3 s",
-    ]  # fmt: skip
-    assert [size(n) for n in (0, 999, 1500, 123_000_000)] == ["0 bytes", "999 bytes", "1.5 kB", "123.0 MB"]
-    assert cut_path("/a/very/long/path/to/train.py", 14) == "…/to/train.py"
-    assert cut("abcdef", 4) == "abc…"
-    assert wrap("a bb ccc", 4) == ["a bb", "ccc"]
-
-
 hostile = st.text(st.one_of(st.sampled_from("\x1b[31m\x9b\x00\r\n\t\u202e\u2066│✗"), st.characters()), max_size=300)
 
 
@@ -173,21 +146,6 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
     shown = text.render_text(diagnosis, width=width, colour=False)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     assert_fits(shown, width)
-
-
-@pytest.mark.parametrize(
-    ("title", "one", "many"),
-    [
-        ("was killed by SIGKILL", "was killed by SIGKILL", "were killed by SIGKILL"),
-        ("sees no GPU", "sees no GPU", "see no GPU"),
-        ("lost its node", "lost its node", "lost their nodes"),
-        ("rejected its arguments", "rejected its arguments", "rejected their arguments"),
-        ("could not start its container", "could not start its container", "could not start their containers"),
-        ("made no progress until it was stopped", "made no progress until it was stopped", "made no progress until they were stopped"),
-    ],
-)  # fmt: skip
-def test_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str) -> None:
-    assert (agreeing(title, 1), agreeing(title, 8)) == (one, many)
 
 
 GIVEN: dict[str, Callable[[Any], Any]] = {
@@ -206,9 +164,20 @@ def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> Non
 
 
 @pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
-def test_a_sentence_that_reports_share(name: str, given: Any, words: Any) -> None:
-    arguments = [msgspec.convert(given, Diagnosis)] if isinstance(given, dict) else given
-    assert json.loads(msgspec.json.encode(getattr(wording, name)(*arguments))) == words
+def test_what_reports_are_made_of(name: str, given: Any, words: Any) -> None:
+    module, _, function = name.rpartition(".")
+    called = getattr(import_module(f"slurmdoctor.report.{module or 'wording'}"), function)
+    arguments = [_made(one) for one in (given if isinstance(given, list) else [given])]
+    assert json.loads(msgspec.json.encode(called(*arguments))) == words
+
+
+def _made(one: Any) -> Any:
+    return msgspec.convert(one, Diagnosis) if isinstance(one, dict) else one
+
+
+@pytest.mark.parametrize(("found", "how", "shown"), table("reasons")["rendered"])
+def test_a_report_as_it_is_printed(found: Any, how: dict[str, Any], shown: str) -> None:
+    assert text.render_text(_made(found), **{"colour": False, **how}) == shown
 
 
 def test_of_files_that_nobody_could_read_a_row_says_why() -> None:

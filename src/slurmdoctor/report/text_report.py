@@ -43,9 +43,9 @@ def render_text(
     """The report; with `context`, that many lines of the traceback's end; with `ranks`, what happened to every rank."""
     width = max(20, min(width, _WIDEST))
     blocks = _blocks(diagnosis, width, context)
-    limit = LIMIT + sum(block.least for block in blocks if context and block.rank < 0)
+    limit = LIMIT + sum(block.least for block in blocks if block.rank < 0)
     head = _head(diagnosis, width)
-    lines = fit([Block(head, 0, len(head)), *(block for block in blocks if block.rows)], limit, width)
+    lines = fit([Block(head, 0, len(head)), *blocks], limit, width)
     lines += _groups(diagnosis, width) if ranks and diagnosis.ranks else []
     return paint([clip(line, width) for line in lines], Look(width, colour, encoding))
 
@@ -131,8 +131,7 @@ def _fixes(fixes: tuple[Remedy, ...], width: int) -> list[Block]:
         why: list[Line] = [[("dim", INDENT + row)] for [(_, row)] in _wrapped(fix.why or "", width - len(INDENT))]
         first = number == 0
         blocks.append(Block(do, 1 if first else 10 + number, first * len(do), "fix"))
-        if do and why:
-            blocks.append(Block(why, 4 if first else 13 + number, first * len(why), "", follows=True))
+        blocks.append(Block(why, 4 if first else 13 + number, first * len(why), "", follows=True))
     return blocks
 
 
