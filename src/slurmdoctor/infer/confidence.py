@@ -22,7 +22,7 @@ from slurmdoctor.model import (
     reason,
 )
 
-_RAISED = re.compile(r"^[\w.]*(?:Error|Exception): ")
+_RAISED = r"[\w.]*(?:Error|Exception): "
 _MOST_NAMED = 4
 """Causes that a reason names."""
 _DAY = 86_400.0
@@ -60,7 +60,7 @@ def _of_root(finding: Finding, root: Incident, timeline: Timeline, agrees: bool)
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
     done = timeline.finished is not None and timeline.finished.order > root.main.order
     went_on = root.main.survived or (not agrees and (done or _printed_on(root)))
-    raised = bool(root.main.traceback or _RAISED.search(root.main.hit.text))
+    raised = bool(root.main.traceback or re.match(_RAISED, root.main.hit.text))
     went_on = went_on or (raised and _others_named(finding, timeline))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
 

@@ -45,9 +45,9 @@ _OF_THE_SIGNAL = frozenset({"signal-not-handled", "signal-window"})
 _ONLY_AFTER_THE_WORK = frozenset({"background-left", "after-exec", "pid-lost"})
 """Checks of mistakes that matter to a time limit only where the work was done before it."""
 _HIDES_EXIT = frozenset({"exit-status-in-pipe", "exit-status-lost"})
-_BROKEN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
+_BROKEN = r"DOWN|FAIL|NOT_RESPONDING|\*"
 """States of a node that Slurm itself has lost; one that is only drained somebody took out."""
-_STAMP = re.compile(r"\[[^\s\[@]{0,120}@([^\s@]{1,120})\]\)?$")
+_STAMP = r"\[[^\s\[@]{0,120}@([^\s@]{1,120})\]\)?$"
 _FOUND_LATER = 86400.0
 """Seconds after a job's end in which a node is drained for what broke the job."""
 
@@ -212,7 +212,7 @@ def blame_nodes(finding: Finding, case: Case) -> Finding:
         node_names=names,
         exclude=tuple(dict.fromkeys([*bad, *reported])),
         reported=reported,
-        retry="elsewhere" if any(_BROKEN.search(words.partition(" ")[0]) for words in reported.values()) else None,
+        retry="elsewhere" if any(re.search(_BROKEN, words.partition(" ")[0]) for words in reported.values()) else None,
     )
 
 
@@ -220,7 +220,7 @@ def _reported(job: JobRecord) -> dict[str, str]:
     """The nodes that Slurm reports as bad, but for those that were drained long after the job."""
     found: dict[str, str] = {}
     for node, words in job.bad_nodes.items():
-        stamp = _STAMP.search(words)
+        stamp = re.search(_STAMP, words)
         since = parse_time(stamp[1]) if stamp else None
         if since is None or job.end is None or since <= job.end + _FOUND_LATER:
             found[node] = words

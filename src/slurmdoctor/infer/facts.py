@@ -120,7 +120,7 @@ def _of_the_log(case: Case, world: int | None) -> dict[str, Any]:
 
 def _job_id(names: Sequence[str]) -> str | None:
     """The job whose name the files bear, where they agree on one."""
-    found = {m[1] or m[2] for name in names if (m := re.search(_JOB_IN_NAME, name))}
+    found = {m[1] or m[2] for name in names if any(map(str.isdigit, name)) and (m := re.search(_JOB_IN_NAME, name))}
     return found.pop() if len(found) == 1 else None
 
 

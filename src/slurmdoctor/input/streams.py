@@ -198,11 +198,11 @@ _BINARY_MAGIC = (
 """Programs, archives, images, arrays, tables, pickles: a file's first bytes (each format's own documentation)."""
 _TAR = slice(257, 262)
 """Where a tar archive says `ustar` (pax(1), "ustar Interchange Format")."""
-_HOLE = re.compile(rb"\0{64,}")
+_HOLE = rb"\0{64,}"
 """Bytes that nobody wrote: a log that was cut to nothing while it was written to, or a disk that lost them."""
 _PLAIN = bytes(set(range(256)) - {0, *range(1, 8), *range(14, 27), *range(28, 32)})
 """Bytes that stand in texts."""
-_WORDS = re.compile(rb"[\t -~]{16,}")
+_WORDS = rb"[\t -~]{16,}"
 _FEW_LINES, _TEXT = 2, 0.5
 """Line ends of damaged text, and the share of it that is words."""
 
@@ -223,7 +223,7 @@ def kind_of(head: bytes) -> str | None:
     odd, even = head[1::2].count(0), head[::2].count(0)
     if len(head) > 2 and max(odd, even) > len(head) * 0.35 and min(odd, even) < len(head) * 0.05:
         return "utf-16-le" if odd > even else "utf-16-be"
-    text = _HOLE.sub(b"", head).strip(b"\0")
+    text = re.sub(_HOLE, b"", head).strip(b"\0")
     if not text:
         return "hole"
     holed = len(head) - len(text) > 64
@@ -236,7 +236,7 @@ def kind_of(head: bytes) -> str | None:
 
 def _holds_text(data: bytes) -> bool:
     """Whether words stand between the damage, on lines: what is no text has few of either."""
-    return data.count(b"\n") >= _FEW_LINES and sum(map(len, _WORDS.findall(data))) >= _TEXT * len(data)
+    return data.count(b"\n") >= _FEW_LINES and sum(map(len, re.findall(_WORDS, data))) >= _TEXT * len(data)
 
 
 def decoded(kind: str, stream: io.BufferedReader, name: str) -> Stream:

@@ -34,7 +34,8 @@ def number(text: str) -> int:
 
 def plain(text: str) -> int | str:
     """A text that is a whole number as that number."""
-    return int(text) if re.fullmatch(rf"-?[0-9]{{1,{_MOST_DIGITS}}}", text) else text
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else text
 
 
 def is_rank(text: str) -> bool:
@@ -42,7 +43,7 @@ def is_rank(text: str) -> bool:
     return text.isdecimal() and len(text) < len(str(MOST_RANKS))
 
 
-_NUMBERED = re.compile(r"(?!\d+(?:\.\d+){3}$)(.*?)(\d{1,9})((?:\.[a-zA-Z][^\[\]]*)?)")
+_NUMBERED = r"(?!\d+(?:\.\d+){3}$)(.*?)(\d{1,9})((?:\.[a-zA-Z][^\[\]]*)?)"
 """A node's name with its number, and its domain; an address has none."""
 MOST_TASKS = 65_536
 """No job of GPUs has more; a task with a higher number is a slip of the pen or of somebody's hand."""
@@ -89,7 +90,7 @@ def ranges(numbers: Iterable[int], most: int | None = None) -> str:
 def expand_nodes(names: str) -> list[str]:
     """Slurm's host list: `cn[01-03],gpu7` -> cn01 cn02 cn03 gpu7."""
     found: list[str] = []
-    for name in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?", names):
+    for name in names and re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?", names):
         bracket = re.fullmatch(r"([^\[]*)\[([^\]]*)\](.*)", name)
         if not bracket:
             found.append(name)
@@ -102,7 +103,7 @@ def expand_nodes(names: str) -> list[str]:
 
 def fold_nodes(names: Iterable[str]) -> str:
     """The reverse of `expand_nodes`: cn01 cn02 cn03 gpu7 -> `cn[01-03],gpu7`, which Slurm's commands take."""
-    found = {name: _NUMBERED.fullmatch(name) for name in names}
+    found = {name: re.fullmatch(_NUMBERED, name) for name in names}
     padded = {(m[1], m[3]) for m in found.values() if m and m[2][0] == "0" < m[2]}
     by_form: dict[tuple[str, str, int], list[int]] = {}
     for name, m in found.items():

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Frozen
 
 Line = list[tuple[str, str]]
@@ -28,6 +29,7 @@ COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
 """A verdict's mark -> its style."""
 _ASCII = str.maketrans("✗✓│·…━─", "x+|-~=-")
 _NARROWEST, _PIPED = 40, 100
+_TOKEN = lazy(r"(?:`[^`]*`|[^\s`]|`)+")
 
 
 class Look(Frozen):
@@ -133,7 +135,7 @@ def wrap_words(text: str, width: int, *, whole: bool = False) -> list[str]:
     With `whole` a longer command has a line for itself.
     """
     lines = [""]
-    for token in re.findall(r"(?:`[^`]*`|[^\s`]|`)+", text):
+    for token in _TOKEN.findall(text):
         for word in _words(token, width, whole):
             joined = f"{lines[-1]} {word}" if lines[-1] else word
             if cells(joined) <= width:

@@ -40,6 +40,7 @@ _MANY = {
     "its": "their", "it": "them", "itself": "themselves", "it was": "they were", "its node": "their nodes",
     "its container": "their containers", "its port": "their ports",
 }  # fmt: skip
+_OF_ONE = lazy(r"^\w+(?= )|\bit(?:s(?: (?:node|container|port)\b)?|self| was\b)?\b")
 _PACKAGES = lazy(r"(?:site|dist)-packages/")
 _RETRY: dict[RetryAdvice, str] = {
     "as-is": "resubmit as is",
@@ -83,8 +84,7 @@ def agreeing(title: str, count: int) -> str:
     title = one_line(title)
     if count <= 1:
         return title
-    words = r"^\w+(?= )|\bit(?:s(?: (?:node|container|port)\b)?|self| was\b)?\b"
-    return re.sub(words, lambda word: _MANY.get(word[0], word[0]), title)
+    return _OF_ONE.sub(lambda word: _MANY.get(word[0], word[0]), title)
 
 
 def mark(diagnosis: Diagnosis) -> str:

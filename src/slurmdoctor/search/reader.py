@@ -23,7 +23,7 @@ from slurmdoctor.input import Block
 from slurmdoctor.model import Matcher
 from slurmdoctor.search import tally
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.shapes import DIGITS, marked_shape, with_other_words
+from slurmdoctor.search.shapes import BYTE, DIGITS, marked_shape, with_other_words
 from slurmdoctor.search.tally import BY_DIGITS, LineGroup, Match, Part, Tally
 from slurmdoctor.search.writer_key import Span, WriterKey
 
@@ -135,8 +135,8 @@ _NEAR_END = 256 * 1024
 """Bytes at a log's end in which every line of a new shape is asked what it means, if it may mean nothing."""
 _LEARN_EACH = 8
 """Of the lines whose meaning is not asked for each eighth one's shape is learnt: one that comes again and again soon is."""
-_FEW_MARKED = 100
-"""Lines with hexadecimal words that are read by their digits first: a paste has fewer, and more patterns would have to be compiled."""
+_FEW_ASKED = 100
+"""Lines that are read by their digits first: a paste has hardly more, and hexadecimal words take two patterns that `re` must compile."""
 _MOST_IN_VAIN = 300
 """Then it is not tried any more: to find out takes three times as long as to read a line by its digits."""
 _MOST_TEXTS = 64
@@ -192,8 +192,8 @@ class Reader:
         self._source = source
         self._walk, self._new_tally = tally.new_walk(literals.engine)
         self._remembered = 0
-        self._marked = 0
-        """Lines with marks that were learnt."""
+        self._asked = 0
+        """Lines whose meaning was asked."""
         self._in_vain = 0
         """Shapes with marks of which nothing could be learnt, less those of which something was."""
         self._done = 0
@@ -305,7 +305,8 @@ class Reader:
     def _learn_asked(self, line: bytes, place: int, wanted: Sequence[int], span: Span) -> Tally | None:
         """Confirm a line, count it, and remember what follows for all lines of its shape. Where it was counted."""
         shape = line.translate(DIGITS)
-        with_marks = marked_shape(line)
+        self._asked += 1
+        with_marks = marked_shape(line) if self._asked > _FEW_ASKED or BYTE in line else shape
         matches = None
         if with_marks is not None and with_marks != shape:
             matches = self._learn_marked(line, with_marks, span)
@@ -335,8 +336,7 @@ class Reader:
 
     def _learn_marked(self, line: bytes, shape: bytes, span: Span) -> list[Match] | None:
         """The matches of all lines with other hexadecimal words, where these do not matter; else such lines go by their digits."""
-        self._marked += 1
-        if self._marked <= _FEW_MARKED or self._walk.known(shape) is not None:  # by digits
+        if self._walk.known(shape) is not None:  # by digits
             return None
         found = self._matches_of_any_words(line, span) if self._in_vain < _MOST_IN_VAIN else None
         self._in_vain += 1 if found is None else -1
