@@ -18,6 +18,8 @@ from slurmdoctor.matching.usercache import get, name_for, put
 
 _Parts = tuple[int, list[int], int, dict[str, int], tuple[str | None, ...]]
 """Flags, code, number of groups, numbers of the named groups, and names of the groups by number: what `_sre.compile` takes."""
+_decoder = msgpack.Decoder(_Parts)
+"""Made once: to learn the type takes longer than to read a pattern."""
 _FEW = 16
 """So few new patterns are not worth a file."""
 _MOST = 4_000
@@ -32,7 +34,7 @@ def compiled_by_re(pattern: str) -> re.Pattern[str]:
         parts = _kept().get(pattern)
         if parts is None:
             parts = _new[pattern] = msgpack.encode(_parts(pattern))
-        made: re.Pattern[str] = sre.compile(pattern, *msgpack.decode(parts, type=_Parts))
+        made: re.Pattern[str] = sre.compile(pattern, *_decoder.decode(parts))
         return made
     except (AttributeError, ImportError, RuntimeError, TypeError, ValueError):
         return re.compile(pattern)

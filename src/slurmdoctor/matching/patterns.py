@@ -32,9 +32,6 @@ LAZY: list[str] = []
 @lru_cache(maxsize=_MOST)
 def compiled(pattern: str) -> regex.Pattern[str]:
     """The pattern, compiled when first needed and kept: the libraries forget all but some hundred, and a job may need more in turn."""
-    names = _GROUP.findall(pattern)
-    if len(names) != len(set(names)) or "\\p{" in pattern:  # `re` has neither, and would find out late
-        return bounded(pattern)
     try:
         return cast("regex.Pattern[str]", compiled_by_re(pattern))
     except re.error:
