@@ -20,6 +20,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SOURCE = "src/slurmdoctor/search/native/module.c"
 MODULE = "slurmdoctor.search._native"
 READY = "slurmdoctor/matching/ready"
+SAMPLE = """\
+ 0: [rank0]: Traceback (most recent call last):
+ 0: [rank0]:   File "train.py", line 1, in <module>
+ 0: [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
+"""A log whose diagnosis compiles also what is made of several patterns: of the labels that may stand behind one another."""
 STABLE = 0x030A0000
 """The oldest Python whose stable interface it uses: one file serves that one and all later ones."""
 
@@ -86,7 +92,8 @@ def _made_ready(root: Path, ready: Path, clone: bool, native: Path | None) -> bo
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         env |= {"HOME": folder, "XDG_CACHE_HOME": str(cache)}
-        make = "import slurmdoctor; slurmdoctor.diagnose_text(''); from slurmdoctor.knowledge.workshop.precompile import precompile; precompile()"
+        made_by = "import slurmdoctor; slurmdoctor.diagnose_text({!r}); from slurmdoctor.knowledge.workshop.precompile import precompile; precompile()"
+        make = made_by.format(SAMPLE)
         program = [sys.executable, "-c", make]
         done = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False)
         shutil.rmtree(ready, ignore_errors=True)

@@ -214,7 +214,7 @@ def _job_ids(words: Sequence[str]) -> tuple[str, ...]:
     paths: list[str] = []
     for word in words:
         parts = word.split(",")
-        if all(map(_ID.fullmatch, parts)) and not os.path.lexists(word):
+        if word[:1].isdigit() and all(map(_ID.fullmatch, parts)) and not os.path.lexists(word):
             ids += parts
         else:
             paths.append(word)
