@@ -17,7 +17,7 @@ from slurmdoctor.input import Source
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import apart, bounded, compiled, lazy, named, spans, unnamed
 from slurmdoctor.model import ASSUMED_YEAR, Knowledge, LineFormat, Origin, SourceFormat, is_rank, number, zone_of
-from slurmdoctor.search import DIGITS, WriterKey, digits_matter, shape_of, tag_pattern
+from slurmdoctor.search import DIGITS, WriterKey, digit_sensitive, digits_matter, shape_of, tag_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -168,7 +168,9 @@ class LabelReader:
 
 def labels_of(knowledge: Knowledge) -> LabelReader:
     """The labels that rule files name."""
-    return LabelReader(knowledge.formats)
+    labels = LabelReader(knowledge.formats)
+    labels.remembers = digit_sensitive(knowledge).isdisjoint(form.pattern for form in knowledge.formats)
+    return labels
 
 
 def _spelling(source: SourceFormat) -> _Spelling:

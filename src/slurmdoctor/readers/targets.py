@@ -97,7 +97,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     found: list[Matcher] = []
 
     # labels of one shape must be stripped alike, or no two lines with different digits can be taken for one
-    sensitive = digit_sensitive(knowledge) if knowledge.digit_sensitive is None else knowledge.digit_sensitive
+    sensitive = digit_sensitive(knowledge)
     any_digits = any(form.pattern in sensitive for form in knowledge.formats)
 
     def add(target: Target, name: str, literals: Iterable[bytes], keep: int, pattern: str = "") -> None:

@@ -46,6 +46,8 @@ def digits_matter(pattern: str) -> bool:
 
 def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
     """All patterns of rules, signals and labels to which digits matter."""
+    if knowledge.digit_sensitive is not None:
+        return knowledge.digit_sensitive
     patterns = {rule.regex for rule in knowledge.rules} | {signal.regex for signal in knowledge.signals}
     patterns |= {form.pattern for form in knowledge.formats}
     return frozenset(filter(digits_matter, patterns))
