@@ -254,12 +254,12 @@ def _own_lines(below: Iterable[Line]) -> int:
     return len({template_of(shown[:80])[:40] for shown in own})
 
 
-def _rises(lines: Iterable[Line], timed: bool = False) -> tuple[int, float]:
+def _rises(lines: Sequence[Line], timed: bool = False) -> tuple[int, float]:
     """How often numbers rise behind the same words, and when they last did; `timed`: lines without a time show nothing."""
     highest: dict[str, tuple[float, ...]] = {}
     count: dict[str, int] = {}
     last = 0.0
-    for line in lines:
+    for line in lines if len(lines) >= LIMITS.rising_steps else ():  # fewer show nothing
         found = _WORK.search(line.text)
         if found is None or _NO_WORK.search(line.text) or (timed and line.origin.time is None):
             continue
