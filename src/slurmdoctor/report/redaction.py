@@ -6,11 +6,10 @@ Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes for
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
@@ -131,7 +130,7 @@ class Redactor:
     def _wanted(self, texts: Sequence[str], *, strict: bool = False) -> list[SecretKind]:
         """The kinds whose literals occur at all in these texts: for ordinary ones few, and the rest need not be compiled."""
         kinds = secret_kinds() if self._kinds is None else self._kinds
-        seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
+        seen = {"\n\n".join(texts), *(text for text in texts if "\n" in text)}
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
         return _in_all("\n".join(lines), [kind for kind in kinds if kind.strict == strict])
 
@@ -305,30 +304,42 @@ _NARROWEST = 40
 _FRAME = " \t|│┃"
 
 
+Edit = tuple[int, int, str]
+"""From where to where a text is replaced, and by what."""
+
+
 class View(Frozen):
-    """A text made from another one, and from where to where each of its characters is in that one."""
+    """A text, and the edits that made it from another one."""
 
     text: str
-    starts: Sequence[int]
-    ends: Sequence[int]
+    origin: View | None = None
+    edits: Sequence[Edit] = ()
+
+    def whence(self, at: int) -> tuple[int, int]:
+        """From where to where its character at a place is in the first text."""
+        if self.origin is None:
+            return at, at + 1
+        for start, end, new in self.edits:
+            if at < start:
+                break
+            if at < start + len(new):
+                return self.origin.whence(start)[0], self.origin.whence(end - 1)[1]
+            at += end - start - len(new)  # as if this edit had not been made
+        return self.origin.whence(at)
 
 
-def _edited(view: View, edits: Sequence[tuple[int, int, str]]) -> View | None:
+def _edited(view: View, edits: Sequence[Edit]) -> View | None:
     """The view with some stretches replaced; None where there are none."""
-    text, pieces, at = view.text, [], 0
-    starts: list[int] = []
-    ends: list[int] = []
-    for start, end, new in (*edits, (len(text), len(text), "")):
-        pieces += [text[at:start], new]
-        starts += [*view.starts[at:start], *[*view.starts[start : start + 1]] * len(new)]
-        ends += [*view.ends[at:start], *[*view.ends[end - 1 : end]] * len(new)]
+    pieces, at = [], 0
+    for start, end, new in edits:
+        pieces += [view.text[at:start], new]
         at = end
-    return View("".join(pieces), starts, ends) if edits else None
+    return View("".join([*pieces, view.text[at:]]), view, edits) if edits else None
 
 
 def views(text: str) -> Iterator[View]:
     """The text as it is, and in each other way in which it reads differently."""
-    plain = View(text, range(len(text)), range(1, len(text) + 1))
+    plain = View(text)
     yield plain
     if not text.isascii() and (folded := _rewritten(plain, _IGNORED, _fold)):
         plain = folded
@@ -367,6 +378,8 @@ def _fold(match: regex.Match[str]) -> str:
     char = match[0]
     if char in _COLONS:
         return ":"
+    import unicodedata  # here: most texts are plain
+
     return unicodedata.normalize("NFKC", char) if "\uff01" <= char <= "\uff5e" or char == "\u3000" else ""
 
 
@@ -406,7 +419,8 @@ def _in_all(text: str, kinds: Sequence[SecretKind]) -> list[SecretKind]:
     lower = text.lower()
     long, short, engine, meant = _engine(tuple(literal for kind in kinds for literal in kind.literals))
     maybe = {long[number] for word in set(engine.which(lower.encode())) for number in meant[word]}
-    there = {literal for literal in (*short, *maybe) if literal in lower}
+    pairs = set(pairwise(lower))  # to gather them takes a third of the time in which all short ones are looked for
+    there = {literal for literal in (*short, *maybe) if pairs.issuperset(pairwise(literal)) and literal in lower}
     return [kind for kind in kinds if not there.isdisjoint(kind.literals)]
 
 
@@ -449,7 +463,7 @@ def replaced(text: str, found: Sequence[Span], new: Callable[[int, int, SecretKi
 
 def _mapped(view: View, found: Iterator[Span]) -> Iterator[Span]:
     """What was found in a view, at its places in the text that the view is made from."""
-    return ((view.starts[start], view.ends[end - 1], kind) for start, end, kind in found if end > start)
+    return ((view.whence(start)[0], view.whence(end - 1)[1], kind) for start, end, kind in found if end > start)
 
 
 def _in_view(text: str, kinds: Sequence[SecretKind], *, of_command: bool = False) -> Iterator[Span]:
