@@ -45,7 +45,7 @@ class Clock:
     def _read(self, source: int) -> list[tuple[int, float]]:
         length = self._lines.sources[source].length
         ends = (self._lines.text(source, 0, _ENDS), self._lines.text(source, max(0, length - _ENDS), _ENDS))
-        near_ends = (line for end in ends for line in end.decode("latin-1").split("\n"))
+        near_ends = b"\n".join(ends).decode("latin-1").split("\n")
         if length > min(_MOST, self._left) or sum(map(bool, map(_BARE.match, near_ends))) < 2:
             return []
         self._left -= length

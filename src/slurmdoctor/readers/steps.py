@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any
 
@@ -213,11 +212,11 @@ Gap = tuple[float, int, Progress, Progress, int, int]
 def with_pauses(progress: Sequence[Progress], reader: StepLines, lines: Excerpts) -> list[Progress]:
     """The steps, and those around long pauses among the ones that were skipped. The longest time is halved again and again."""
     gaps = [gap for a, b in pairwise(progress) if b.skipped and a.source == b.source for gap in _gap(a, b)]
-    heapify(gaps)
+    gaps.sort()
     found: list[Progress] = []
     followed: set[int] = set()
     while gaps and reader.work > 0 and not lines.out_of_time():
-        *_, a, b, low, high = heappop(gaps)
+        *_, a, b, low, high = gaps.pop(0)
         if low >= high:
             followed.add(b.order)
             continue
@@ -227,7 +226,7 @@ def with_pauses(progress: Sequence[Progress], reader: StepLines, lines: Excerpts
             found.append(step)
         parts = _gap(a, b, low, middle) if step is None else (*_gap(a, step, low, middle), *_gap(step, b))
         for gap in parts:
-            heappush(gaps, gap)
+            insort(gaps, gap)
     whole = sorted((*progress, *found), key=lambda step: step.order)
     return [replace(step, skipped=False) if step.order in followed else step for step in whole]
 

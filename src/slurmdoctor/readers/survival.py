@@ -259,7 +259,9 @@ def _rises(lines: Sequence[Line], timed: bool = False) -> tuple[int, float]:
     highest: dict[str, tuple[float, ...]] = {}
     count: dict[str, int] = {}
     last = 0.0
-    for line in lines if len(lines) >= LIMITS.rising_steps else ():  # fewer show nothing
+    for number, line in enumerate(lines):
+        if not count and number > len(lines) - LIMITS.rising_steps:
+            break  # too few are left to show anything
         found = _WORK.search(line.text)
         if found is None or _NO_WORK.search(line.text) or (timed and line.origin.time is None):
             continue
