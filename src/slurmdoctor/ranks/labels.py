@@ -323,7 +323,8 @@ def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
 
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
     """Whether a label occurs twice on a line, with two ranks: `[rank4]:[rank12]:`."""
-    twice = f"(?:{form.writer or form.pattern}:?){{2}}"
+    once = form.writer or form.pattern
+    twice = f"(?:{once}):?(?:{once})"
     if not compiled(unnamed(twice)).search(
         "\n".join(sample)
     ):  # true of nearly all logs, of which there may be thousands
