@@ -22,7 +22,8 @@ MODULE = "slurmdoctor.search._native"
 READY = "slurmdoctor/matching/ready"
 SAMPLE = """\
  0: [rank0]: Traceback (most recent call last):
- 0: [rank0]:   File "train.py", line 1, in <module>
+ 0: [rank0]:   File "/path/to/train.py", line 1, in <module>
+ 0: [rank0]:     loss = forward_pass(batch)
  0: [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
 """A log whose diagnosis compiles also what is made of several patterns: of the labels that may stand behind one another."""
