@@ -70,13 +70,12 @@ def _read(path: str, own: bool) -> bytes | None:
         with os.fdopen(handle, "rb", buffering=0) as file:
             seen = os.fstat(handle)
             usual = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST and (_ours(seen) or not own)
-            data = file.read() if usual else b""
+            head, kept = (file.read(_CHECK), file.read()) if usual else (b"", b"")
     except OSError:
         return None
-    kept = data[_CHECK:]
-    whole = data[:_SIZE] == _size(kept)
+    whole = head[:_SIZE] == _size(kept)
     # what was installed was proven then, and to prove a megabyte at each start takes a hundredth of it
-    return kept if whole and (not own or data[_SIZE:_CHECK] == _sum(kept)) else None
+    return kept if whole and (not own or head[_SIZE:] == _sum(kept)) else None
 
 
 def _size(data: bytes) -> bytes:
