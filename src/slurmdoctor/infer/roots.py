@@ -158,15 +158,14 @@ def _tiers(incidents: Sequence[Incident], in_time: Sequence[Incident], case: Cas
     tiers = [roots, eithers, victims, exits]
     tiers += [[i for i in incidents if i.cause == cause] for cause in (SIGTERM, EXIT_CODE)]
     silent = [i for i in exits if i.main.origin.rank is not None]
-    if not roots and not eithers and silent and any(v.main.origin.rank is not None for v in victims):
+    if not roots and not eithers and any(v.main.origin.rank is not None for v in victims):
         # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
         tiers.insert(0, silent)
     return tiers
 
 
 def _is_victim(incident: Incident) -> bool:
-    own_words = incident.report is None and incident.cause not in (EXIT_CODE, SIGTERM)
-    return incident.main.role == "cascade" and own_words
+    return incident.report is None and incident.cause not in (EXIT_CODE, SIGTERM)
 
 
 def _victims(victims: Sequence[Incident], case: Case) -> list[Incident]:
@@ -241,8 +240,7 @@ def _in_order_of_choice(tier: Sequence[Incident], case: Case) -> list[Incident]:
 
     def key(incident: Incident) -> tuple[float, bool, int]:
         time, order = case.key(incident)
-        report = incident.report if incident.cause == EXIT_CODE else None
-        later = report is not None and report not in first
+        later = incident.cause == EXIT_CODE and incident.report not in first
         late = TICK if incident.cause in case.traits["generic"] else 0.0
         return (time + late if case.timed else 0.0, later, order)
 
@@ -251,10 +249,10 @@ def _in_order_of_choice(tier: Sequence[Incident], case: Case) -> list[Incident]:
 
 def _printed_first(ordered: list[Incident], case: Case) -> list[Incident]:
     """Where the first one's time is only a lower bound, what the same file shows above it was first."""
-    if not ordered or not case.timed or not ordered[0].main.bound:
+    if not ordered or not ordered[0].main.bound:
         return ordered
     above = [i for i in ordered[1:] if printed_above(i, ordered[0])]
     if not above:
         return ordered
     best = next((i for i in above if not i.main.bound), None) or min(above, key=lambda i: i.main.order)
-    return [best, *(i for i in ordered if i is not best)]
+    return [best, *ordered]  # a cause has no rivals of its own

@@ -127,7 +127,7 @@ def state_of(job: JobRecord) -> str | None:
 
 
 def _completed(finding: Finding, job: JobRecord, case: Case) -> Finding:
-    last = job.work_steps[-1] if job.work_steps else None
+    last = next(reversed(job.work_steps), None)
     if last is not None and last.state in case.knowledge.cause_of_state:
         # the script went on after the step's end: its 0 says nothing of the step
         why = reason("completed-but-last-step", step=last.id, state=last.state)
@@ -206,7 +206,7 @@ def _failed_without_a_word(finding: Finding, state: str | None, job: JobRecord, 
 
 def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: JobRecord, case: Case) -> Finding:
     """A state that names a cause: time limit, memory, node, preemption, cancellation."""
-    cause = case.knowledge.cause_of_state[state or ""]
+    cause = case.knowledge.cause_of_state[state]
     note = reason("recorded", step=step.id if step else None, state=state)
     if cause == TIME_LIMIT:
         return _out_of_time(finding, note, case)
@@ -296,7 +296,7 @@ def _ended_by_warning(finding: Finding, job: JobRecord, left: int) -> Finding:
     """The signal that `--signal=USR1@120` asks for ended what did not handle it."""
     came = reason(
         "warning-ended-it",
-        program=job.running_children[0] if job.running_children else None,
+        program=next(iter(job.running_children), None),
         left=max(0, left),
         signal=job.warned_by,
         before=job.warned_before,
