@@ -160,7 +160,7 @@ def _by_the_record(finding: Finding, job: JobRecord, case: Case) -> Finding:
     recorded, own = worst_exit(job), finding.exit
     if recorded is None:
         return finding
-    if finding.step_code is None and recorded.code:
+    if finding.step_code is None:
         finding = replace(finding, step_code=recorded.code)
     if own is None:
         return _taken_from_record(finding, job, recorded, case)

@@ -78,7 +78,7 @@ def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, An
         spec, seconds = facts.get("signal_spec"), facts.get("signal_window")
     if spec is None and record is not None:
         spec, seconds = record.warned_by, record.warned_before
-    if not spec or not seconds:
+    if not seconds:
         return {}
     given = facts.get("signal_given") or f"--signal={spec}@{seconds}"
     return {"signal_window": seconds, "signal_spec": str(spec).replace("SIG", ""), "signal_given": given}

@@ -224,7 +224,7 @@ def _ended_by_itself(root: Incident, rank: int, incidents: Sequence[Incident], c
 
 def _from_witnesses(finding: Finding, root: Incident, origin: Origin, own: list[ExitReport], case: Case) -> Finding:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
-    if root.report is not None and len(root.report.ranks) > 1:  # srun tells the same end of each node's tasks by itself
+    if root.report is not None and root.report.ranks:  # srun tells the same end of each node's tasks by itself
         own = [r for r in own if r.exit == root.report.exit]
         origin = origin if len({r.node for r in own}) == 1 else replace(origin, node=None)
     elif origin.node:
