@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import convert
 from msgspec.json import encode
 
 from cases import inside, run
+from slurmdoctor.model import Diagnosis
 
 CALLS = yaml.safe_load((Path(__file__).parent / "conditions" / "calls.yaml").read_text())
-"""Functions, and what they give for what they are given, as JSON has it."""
+"""Functions, and what they give for what they are given, as JSON has it; a mapping with a verdict is a diagnosis."""
 ROWS = [
     pytest.param(row, id=f"{file.stem}: {row['promise']}")
     for file in sorted((Path(__file__).parent / "conditions").glob("*.yaml"))
@@ -30,7 +32,8 @@ def test_a_function_gives_for_what_it_is_given(of: str) -> None:
     module, _, name = of.rpartition(".")
     function = getattr(import_module(f"slurmdoctor.{module}"), name)
     for given, wanted in CALLS[of]:
-        assert json.loads(encode(function(*given))) == wanted, given
+        arguments = [convert(one, Diagnosis) if isinstance(one, dict) and "verdict" in one else one for one in given]
+        assert json.loads(encode(function(*arguments))) == wanted, given
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -1,10 +1,8 @@
 """The terminal report, as someone reads it at 3 a.m."""
 
 import io
-import json
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -161,14 +159,6 @@ GIVEN: dict[str, Callable[[Any], Any]] = {
 def test_a_reason_in_words(code: str, values: dict[str, Any], words: str) -> None:
     made = {name: GIVEN[name](value) if name in GIVEN else value for name, value in values.items()}
     assert sentence(reason(code, **made)) == words
-
-
-@pytest.mark.parametrize(("name", "given", "words"), table("reasons")["shared"])
-def test_what_reports_are_made_of(name: str, given: Any, words: Any) -> None:
-    module, _, function = name.rpartition(".")
-    called = getattr(import_module(f"slurmdoctor.report.{module or 'wording'}"), function)
-    arguments = [_made(one) for one in (given if isinstance(given, list) else [given])]
-    assert json.loads(msgspec.json.encode(called(*arguments))) == words
 
 
 def _made(one: Any) -> Any:

@@ -136,7 +136,7 @@ def _how_it_ended(finding: Finding, timeline: Timeline) -> dict[str, Any]:
         facts |= {"idle_min": round(state.idle / 60), "idle": span(state.idle)}
         facts["stalled_since"] = format_time(state.since, dated)
     times = [time for step in timeline.progress if (time := step.shown_time) is not None]
-    if state.kind == "progressing" and state.since and state.idle is not None:
+    if state.kind == "progressing" and state.since is not None and state.idle is not None:
         facts["elapsed_h"] = round((state.since + state.idle - min(times)) / 3600, 1)
     if state.kind is None:
         facts["last_step_at"] = format_time(times[-1], dated) if times else None

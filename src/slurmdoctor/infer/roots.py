@@ -255,4 +255,4 @@ def _printed_first(ordered: list[Incident], case: Case) -> list[Incident]:
     if not above:
         return ordered
     best = next((i for i in above if not i.main.bound), None) or min(above, key=lambda i: i.main.order)
-    return [best, *ordered]  # a cause has no rivals of its own
+    return [best, *(i for i in ordered if i is not best)]

@@ -206,7 +206,7 @@ def _failed_without_a_word(finding: Finding, state: str | None, job: JobRecord, 
 
 def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: JobRecord, case: Case) -> Finding:
     """A state that names a cause: time limit, memory, node, preemption, cancellation."""
-    cause = case.knowledge.cause_of_state[state]
+    cause = case.knowledge.cause_of_state[state or ""]
     note = reason("recorded", step=step.id if step else None, state=state)
     if cause == TIME_LIMIT:
         return _out_of_time(finding, note, case)
@@ -266,7 +266,7 @@ def _by_slurms_clock(finding: Finding) -> bool:
     assert finding.root is not None
     last = finding.root.main
     time = last.origin.time
-    return "at" in last.captures and (time is None or time <= finding.state.since)
+    return "at" in last.captures and (time is None or time <= (finding.state.since or 0.0))
 
 
 def _as_it_stood(finding: Finding) -> Finding:

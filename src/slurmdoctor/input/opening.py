@@ -94,7 +94,7 @@ class _Opening:
             return self._file(path)
         if path in self._named and why == "pipe":
             return self._pipe(path)
-        if why == "device" and seen.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
+        if path in self._named and why == "device" and seen.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
             return Source(path, path, 0, Held(b""))
         raise UnreadError(path, why)
 

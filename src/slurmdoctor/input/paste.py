@@ -39,7 +39,7 @@ class Undone(Frozen):
 
 def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
     """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
-    if len(sources) != 1 or sources[0].gap:
+    if len(sources) != 1 or sources[0].gap or (sources[0].size or 0) > LIMIT:  # a large log is not read twice
         return list(sources), ""
     source = sources[0]
     data = source.peek(LIMIT + 1)

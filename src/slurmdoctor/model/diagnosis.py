@@ -61,8 +61,8 @@ class RunState(Frozen):
     """None where neither steps nor a finish tell."""
     idle: float | None = None
     """Seconds from the last step, or from the finish, to the end."""
-    since: float = 0.0
-    """Time of the last step, where the steps have times."""
+    since: float | None = None
+    """Time of the last step."""
     pause: float | None = None
     """Usual seconds between two steps."""
     step: int | None = None

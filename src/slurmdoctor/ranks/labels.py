@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -83,8 +83,12 @@ class _Head(Struct):
 class LabelReader:
     """The labels of one set of formats; it remembers how lines that differ in their digits only are read."""
 
-    def __init__(self, formats: Sequence[LineFormat]) -> None:
+    def __init__(self, formats: Sequence[LineFormat], sensitive: Collection[str] | None = None) -> None:
+        """`sensitive` are the patterns to which digits matter, where they are known."""
         self.formats = formats
+        matters = digits_matter if sensitive is None else sensitive.__contains__
+        self.remembers = not any(matters(form.pattern) for form in formats)
+        """Whether lines that differ in their digits only have the same labels: no format asks for a certain digit."""
         self._able: dict[str, tuple[LineFormat, ...]] = {}
         self._heads: dict[tuple[bytes, Any] | None, _Head] = {}
         self._keys: dict[_Spelling, WriterKey] = {}
@@ -123,11 +127,6 @@ class LabelReader:
                 self._keys.clear()
             self._keys[spelling] = WriterKey(self.formats, source)
         return self._keys[spelling]
-
-    @cached_property
-    def remembers(self) -> bool:
-        """Whether lines that differ in their digits only have the same labels: no format asks for a certain digit."""
-        return not any(digits_matter(form.pattern) for form in self.formats)
 
     def _head(self, text: str, source: SourceFormat | None) -> _Head:
         """The labels at the head of a text, and where they are."""
@@ -168,9 +167,7 @@ class LabelReader:
 
 def labels_of(knowledge: Knowledge) -> LabelReader:
     """The labels that rule files name."""
-    labels = LabelReader(knowledge.formats)
-    labels.remembers = digit_sensitive(knowledge).isdisjoint(form.pattern for form in knowledge.formats)
-    return labels
+    return LabelReader(knowledge.formats, digit_sensitive(knowledge))
 
 
 def _spelling(source: SourceFormat) -> _Spelling:

@@ -94,8 +94,10 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
 
 def unfinished_work(line: Line | None) -> Busy | None:
     """The work that a process's last line tells of, and that was not done by then."""
-    bar = _BAR.search(line.text) if line else None
-    return None if line is None or (bar and bar["done"] == bar["all"]) else _work_in(line)
+    if line is None:
+        return None
+    bar = _BAR.search(line.text)
+    return None if bar and bar["done"] == bar["all"] else _work_in(line)
 
 
 def _work_in(line: Line) -> Busy | None:

@@ -6,6 +6,7 @@ Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes for
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -314,27 +315,33 @@ class View(Frozen):
     text: str
     origin: View | None = None
     edits: Sequence[Edit] = ()
+    begins: Sequence[int] = ()
+    """Where what each edit put there begins in the text."""
 
     def whence(self, at: int) -> tuple[int, int]:
         """From where to where its character at a place is in the first text."""
         if self.origin is None:
             return at, at + 1
-        for start, end, new in self.edits:
-            if at < start:
-                break
-            if at < start + len(new):
+        before = bisect_right(self.begins, at) - 1
+        if before >= 0:
+            start, end, new = self.edits[before]
+            beyond = at - self.begins[before] - len(new)
+            if beyond < 0:
                 return self.origin.whence(start)[0], self.origin.whence(end - 1)[1]
-            at += end - start - len(new)  # as if this edit had not been made
+            at = end + beyond
         return self.origin.whence(at)
 
 
 def _edited(view: View, edits: Sequence[Edit]) -> View | None:
     """The view with some stretches replaced; None where there are none."""
-    pieces, at = [], 0
+    pieces: list[str] = []
+    begins: list[int] = []
+    at = length = 0
     for start, end, new in edits:
         pieces += [view.text[at:start], new]
-        at = end
-    return View("".join([*pieces, view.text[at:]]), view, edits) if edits else None
+        begins.append(length + start - at)
+        length, at = begins[-1] + len(new), end
+    return View("".join([*pieces, view.text[at:]]), view, edits, begins) if edits else None
 
 
 def views(text: str) -> Iterator[View]:
