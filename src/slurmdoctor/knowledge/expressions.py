@@ -16,11 +16,9 @@ from __future__ import annotations
 import ast
 import math
 import operator
-
-# string.Formatter().parse; `string` takes longer to import than all templates to read
-from _string import formatter_parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
+from string import Formatter
 from typing import Any
 
 from slurmdoctor.matching import lazy
@@ -238,7 +236,7 @@ def placeholders(template: str) -> frozenset[str]:
 
 def _parts(template: str) -> Iterator[str | ast.expr]:
     """The template's plain text and its expressions, in order. `{{` and `}}` are braces, and `${NAME}` is the shell's."""
-    for text, hole, form, how in formatter_parser(_OF_THE_SHELL.sub(r"${{\1}}", template)):
+    for text, hole, form, how in Formatter().parse(_OF_THE_SHELL.sub(r"${{\1}}", template)):
         yield text
         if form or how:
             raise ValueError(f"`{{{hole}` holds more than a name or arithmetic")
