@@ -315,7 +315,8 @@ def _missing(waits: Sequence[_Wait], groups: Sequence[Members]) -> tuple[int, tu
     waiting = {r for wait in waits for r in wait.ranks}
     for at, (wait, here) in enumerate(zip(waits, groups, strict=True)):
         absent = tuple(r for r in here.ranks if r not in waiting)
-        if _enough(wait, here) and here.few(absent):
+        came = any(work.rank in absent for work in wait.works)  # to another one of the group
+        if _enough(wait, here) and here.few(absent) and not came:
             return at, absent
         if absent or not set(here.ranks) & (waiting - set(wait.ranks)):
             return None
