@@ -4,7 +4,6 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
 from slurmdoctor.survey.answers import (
@@ -19,8 +18,9 @@ from slurmdoctor.survey.answers import (
     Unknown,
     UnknownKind,
 )
+from tables import parsed
 
-_TOLD = yaml.safe_load((Path(__file__).parent / "answers_examples.yaml").read_text(encoding="utf-8"))
+_TOLD = parsed((Path(__file__).parent / "answers_examples.yaml").read_text(encoding="utf-8"))
 
 
 def _periods(whole: tuple[Cost, ...]) -> tuple[Period, ...]:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
-import yaml
 from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
@@ -26,6 +25,7 @@ from slurmdoctor.cli import _run, cli
 from slurmdoctor.infer.conclude import infer
 from slurmdoctor.model import Finding, Reason, ranges
 from slurmdoctor.report.composer import compose
+from tables import parsed
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -73,7 +73,7 @@ class Case:
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     found = sorted(FIXTURES.glob("*/truth.yaml"))
-    return tuple(Case(p.parent.name, p.parent, yaml.safe_load(p.read_text())) for p in found)
+    return tuple(Case(p.parent.name, p.parent, parsed(p.read_text())) for p in found)
 
 
 @lru_cache(maxsize=256)

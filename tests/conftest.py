@@ -3,13 +3,17 @@
 import os
 import signal
 from collections.abc import Iterator
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from cases import decisions
+from slurmdoctor.knowledge.loading import cache_key
+from slurmdoctor.knowledge.rule_reader import LoadedRules
 
 LACKING = [name for name in ("pyarrow", "duckdb", "distributed") if find_spec(name) is None]
 """Packages of the extra `survey` that are not installed: the tests that need them are left out, but for the one of that case."""
@@ -35,6 +39,30 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ["SLURMDOCTOR_CONFIG"] = os.devnull
+    LoadedRules.add = _add  # type: ignore[method-assign]
+
+
+_REALLY_ADD = LoadedRules.add
+_OURS: dict[str, dict[str, Any]] = {}
+
+
+def _add(rules: LoadedRules, folder: str | os.PathLike[str], site: bool) -> None:
+    """Read our rule files once a process, not again for each folder that a test adds to them: it takes a second."""
+    key = "" if site else cache_key((folder,)) or ""
+    if key not in _OURS:
+        _REALLY_ADD(rules, folder, site)
+        if not key or rules.problems:
+            return
+        _OURS[key] = {name: _branch(value) for name, value in vars(rules).items()}
+    vars(rules).update({name: _branch(value) for name, value in _OURS[key].items()})
+
+
+def _branch(value: Any) -> Any:
+    """A container of the same things, to which others can be added."""
+    made = copy(value)
+    inner = made if isinstance(made, dict) else vars(made) if hasattr(made, "__dict__") else {}
+    inner.update({name: copy(one) for name, one in inner.items() if isinstance(one, dict)})
+    return made
 
 
 @pytest.fixture

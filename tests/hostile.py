@@ -14,12 +14,11 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
-import yaml
-
 from slurmdoctor.knowledge import folders, load
+from tables import parsed
 
 SIZE = 10 * 1024 * 1024
-_LINES: dict[str, str] = yaml.safe_load((Path(__file__).parent / "hostile_lines.yaml").read_text(encoding="utf-8"))
+_LINES: dict[str, str] = parsed((Path(__file__).parent / "hostile_lines.yaml").read_text(encoding="utf-8"))
 
 
 def _fill(piece: str, size: int = SIZE) -> bytes:

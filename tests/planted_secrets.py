@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from slurmdoctor.knowledge.workshop.proof import planted
+from tables import parsed
 
 Form = Callable[[str, str], str]
 """(name of the key, secret) -> the line."""
-TABLES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "secret_lines.yaml").read_text(encoding="utf-8"))
+TABLES: dict[str, Any] = parsed((Path(__file__).parent / "secret_lines.yaml").read_text(encoding="utf-8"))
 _IN_URLS = string.ascii_letters + string.digits + "-_.~!"
 
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from slurmdoctor import Diagnosis
+from tables import parsed
 
-_TOLD = yaml.safe_load((Path(__file__).parent / "report_examples.yaml").read_text(encoding="utf-8"))
+_TOLD = parsed((Path(__file__).parent / "report_examples.yaml").read_text(encoding="utf-8"))
 EXAMPLES = {name: msgspec.convert(told, Diagnosis) for name, told in _TOLD.items()}
 CUDA_OOM, ALL_ALIKE, SILENT, EXIT_CODE, NO_FAILURE, UNKNOWN = EXAMPLES.values()
 OOM_LINE = CUDA_OOM.first_failure.text or ""

@@ -101,6 +101,7 @@ def contradictions(found: Diagnosis) -> Iterator[str]:
         yield "a longer timeout is advised beside the word that it does not help"
 
 
+@pytest.mark.slow
 def test_no_known_verdict_contradicts_itself() -> None:
     """Every fixture and seed log, in turn alone, with a node that is down and with one that is drained; small logs beside every record."""
     logs = {log.stem: [str(log)] for log in sorted(LOGS.glob("*.log"))}

@@ -55,6 +55,7 @@ def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: P
     assert (found.cause.id, found.first_failure.line) == ("cuda-oom", 2001)
 
 
+@pytest.mark.slow
 def test_near_a_logs_end_no_line_is_thrown_away_unasked(tmp_path: Path, asked: list[bytes]) -> None:
     log = tmp_path / "job.log"
     refused = [f"retry of {word}: no ValueError: here\n" for word in _words(reader.REFUSED + 8_000)]

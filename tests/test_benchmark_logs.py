@@ -12,6 +12,7 @@ from benchmarks.measure import Runs
 from slurmdoctor import diagnose, diagnose_jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bars", "cascade"])
 def test_a_seed_gives_the_same_bytes_whoever_makes_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = b"".join(pieces(kind, 300_000, seed=7))

@@ -6,7 +6,6 @@ from random import Random
 from typing import cast
 
 import pytest
-import yaml
 from msgspec import Struct
 
 from builders import KNOWLEDGE
@@ -19,10 +18,11 @@ from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.targets import find_lines
+from tables import parsed
 
 # ── logs of any shape, and the work of a diagnosis of one, counted in calls: the same on every machine ──
 
-SHAPES = yaml.safe_load((Path(__file__).parent / "log_shapes.yaml").read_text(encoding="utf-8"))
+SHAPES = parsed((Path(__file__).parent / "log_shapes.yaml").read_text(encoding="utf-8"))
 LABELS, STAMPS = SHAPES["labels"], SHAPES["stamps"]
 MESSAGES = [*SHAPES["messages"], "a" * 5000, "Error: " * 600]
 
@@ -106,6 +106,7 @@ KINDS = {
 """Lines that are all kinds of their own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", KINDS.values(), ids=KINDS)
 def test_one_known_failure_among_thousands_of_kinds_is_the_root_and_what_was_not_told_apart_is_told(line: str) -> None:
     lines = [line.format(n=n, w=word(n), W=word(n).capitalize()) for n in range(4000)]

@@ -2,9 +2,11 @@
 
 import os
 from collections import Counter
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import get_args
+from unittest import mock
 
 import pytest
 import yaml
@@ -13,10 +15,12 @@ from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import names
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.rule_reader import read
+from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.knowledge.workshop.check import check, render
 from slurmdoctor.knowledge.workshop.proof import peeled, takes
 from slurmdoctor.model import Cause, Trait
 from slurmdoctor.ranks.labels import LabelReader
+from tables import parsed
 
 CONTRACT_HEAD = (
     "# The causes that a diagnosis may name, each with its family and role: scripts and chat bots depend on them.\n"
@@ -31,10 +35,11 @@ CAUSES = list(KNOWN.causes.values())
 
 
 @cache
-def problems() -> dict[str, list[str]]:
-    """What `rules check` says, by file."""
+def problems(*, worse_than_linear: bool = False) -> dict[str, list[str]]:
+    """What `rules check` says, by file. To try each pattern on lines that are made to hold it up takes most of the time."""
     told: dict[str, list[str]] = {}
-    checked = check(LOADED, FILES)
+    with nullcontext() if worse_than_linear else mock.patch.object(proof, "slowest", return_value=None):
+        checked = check(LOADED, FILES)
     for problem in (*checked.problems, *checked.notes):
         told.setdefault(problem.place.file, []).append(render(problem))
     return told
@@ -43,6 +48,11 @@ def problems() -> dict[str, list[str]]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
 def test_rules_check_finds_nothing(file: str) -> None:
     assert not problems().get(file, []), "\n\n".join(problems()[file])
+
+
+@pytest.mark.slow
+def test_no_pattern_of_a_rule_file_takes_more_than_linear_time() -> None:
+    assert problems(worse_than_linear=True) == {}
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
@@ -63,7 +73,7 @@ def test_no_rule_stands_above_one_whose_lines_it_takes(cause: Cause) -> None:
 def test_no_cause_of_the_public_contract_is_renamed_or_taken_away() -> None:
     """Causes are added to it: `SLURMDOCTOR_BLESS=1 pytest` writes the new ones into contract.yaml."""
     file = Path(__file__).with_name("contract.yaml")
-    contract = yaml.safe_load(file.read_text())
+    contract = parsed(file.read_text())
     now = {cause.id: f"{cause.family} {cause.role}" for cause in CAUSES}
     assert {cause: now.get(cause) for cause in contract} == contract
     if os.environ.get("SLURMDOCTOR_BLESS"):

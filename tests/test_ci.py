@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.report import lint_report as github, render
+from tables import parsed
 
 ROOT = Path(__file__).parents[1]
-ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+ACTION: dict[str, Any] = parsed((ROOT / "action.yml").read_text())
 BIN = Path(sys.executable).parent
 INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
 OOM = "step 1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-import yaml
 from msgspec import convert
 from msgspec.json import encode
 
 from cases import inside, run
+from tables import parsed
 
-CALLS = yaml.safe_load((Path(__file__).parent / "conditions" / "calls.yaml").read_text())
+CALLS = parsed((Path(__file__).parent / "conditions" / "calls.yaml").read_text())
 """Functions, and what they give for what they are given, as JSON has it."""
 ROWS = [
     pytest.param(row, id=f"{file.stem}: {row['promise']}")
     for file in sorted((Path(__file__).parent / "conditions").glob("*.yaml"))
-    for row in yaml.safe_load(file.read_text())
+    for row in parsed(file.read_text())
     if file.stem != "calls"
 ]
 

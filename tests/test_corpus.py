@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from corpus import manifest
 from corpus.fetch import lay_out
 from corpus.manifest import LogFile
@@ -16,6 +15,7 @@ from corpus.score import Answer, Truth, main, marks, read_answers, same_exit, tr
 
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.loading import load
+from tables import parsed
 
 LOGS = manifest.read()
 TRUTHS = sorted(manifest.FOLDER.glob("b*/*.yaml"))
@@ -71,7 +71,7 @@ def test_every_log_has_a_truth_and_every_truth_a_log_and_a_repository_serves_in_
 def test_a_truth_names_known_causes_and_only_what_its_verdict_allows() -> None:
     causes = set(load((builtin(),), examples=False).causes)
     for file in TRUTHS:
-        truth = yaml.safe_load(file.read_text(encoding="utf-8"))
+        truth = parsed(file.read_text(encoding="utf-8"))
         named = {truth.get("cause"), *(truth.get("also") or [])} if truth["failed"] else set()
         assert named <= causes, file
         assert bool(truth["failed"]) == bool(truth.get("cause")), file

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from slurmdoctor import diagnose
+from tables import parsed
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
-CASES = yaml.safe_load((Path(__file__).parent / "cut_logs.yaml").read_text(encoding="utf-8"))["cases"]
+CASES = parsed((Path(__file__).parent / "cut_logs.yaml").read_text(encoding="utf-8"))["cases"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,6 +6,7 @@ import pytest
 
 from cases import run
 from rule_files import cause_file
+from tables import parsed
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
 SPOOFED = "no failure found, all is well"
@@ -15,46 +16,7 @@ STEERS = (
     f"\n{SPOOFED}\r{SPOOFED}\x0b\x85\u2028{SPOOFED}"
 )
 HOSTILE = {"steers": f"evil{STEERS}x", "surrogate": "evil\udc9b2Jx"}
-CALLS = """
-diagnose {absent}
-diagnose {empty}
-diagnose {absent}*
-diagnose {near}
-diagnose {binary}
-diagnose --ranks --context 9 {log}
-diagnose --format json {log}
-diagnose --format markdown {log}
-diagnose --format slack {log}
-diagnose --{name}
-{name}
-diagnose --format {name}
-diagnose --exit-status {name}
-diagnose --time-limit {name}
-diagnose --job {name}
-diagnose --slurm-info {name}
-diagnose --slurm-info {log}
-diagnose --script {name} {log}
-diagnose --rules {name} {log}
-diagnose --rules {broken-folder} {log}
-diagnose {tape-log} --rules {site}
-explain {name}
-explain site/lost-tape --rules {site}
-rules list --rules {site}
-rules check {name}
-rules check {broken}
-rules check {rule}
-rules new {name} --folder {empty}
-rules new site/tape --line {name} --folder {absent}
-rules test {cases}
-lint {name}
-lint {script}
-lint --format json {script}
-lint --format github {script}
-hook --command {name}
-hook --kind {name}
-footer --status {name} --shell 1
-mcp --allow {name}
-""".strip().splitlines()
+CALLS: list[str] = parsed((Path(__file__).parent / "door_calls.yaml").read_text())
 """A call a line; what is in braces is hostile, or a file or folder that is."""
 SEVERAL_LINES = ("hook --command", "lint")
 """Calls that print a script's text."""

@@ -247,31 +247,6 @@ def test_the_cause_and_the_first_rank_of_a_log(log: str, cause: str | None, rank
     assert (found.first_failure.text or "") != "Loading: shard 3"
 
 
-OPEN = "could not open the mesh of part 3\n"
-MADE = "the part was made\n"
-
-
-@pytest.mark.parametrize(
-    ("log", "line"),
-    [
-        # above more than a few lines of work nothing was the end; a complaint is none of a line of work, or of a logger's low level
-        (OPEN + "step 1 loss 2.0\n" * 4, 1),
-        (OPEN + "step 1 loss 2.0\n" * 5, None),
-        (MADE + "step 1 loss 2.0\n", None),
-        (f"{MADE}{OPEN}step 3 loss 2.0 skipped batches: 3\n", 2),
-        (f"{MADE}{OPEN}[INFO] failed to count 3\n", 2),
-        # what a script says around its programs is no end, nor is a line that is far too long, or no text
-        (f"{MADE}Job finished at 10:00\n", 1),
-        (f"{MADE}{OPEN}{'0.25 ' * 450}failed\n", 2),
-        (f"{MADE}could not read part 2\n{OPEN}{MADE}", 3),
-        (f"{MADE}could not open \ufffd\ufffd\n", 1),
-        (MADE + "\n" * 60, 1),
-    ],
-)
-def test_of_a_log_that_shows_no_error_the_last_complaint_is_quoted(log: str, line: int | None) -> None:
-    assert [one.line for one in diagnose(log, exit_status=1).evidence] == [line] * (line is not None)
-
-
 @pytest.mark.parametrize("below", ["cleaning up", "0.25 " * 450])
 def test_of_the_rank_that_was_waited_for_the_last_line_of_its_work_is_quoted(below: str) -> None:
     waited = "".join(watchdog(rank, f"[rank{rank}]: ") for rank in (1, 2, 3))

@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from syrupy.assertion import SnapshotAssertion
 from website import causes
@@ -16,6 +15,7 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report import paint
 from slurmdoctor.report.explain import explained, meanings, rows
+from tables import parsed
 from test_report_goldens import TextFile
 
 TAPE = Cause(
@@ -98,7 +98,7 @@ def test_the_site_has_a_page_of_each_cause() -> None:
     assert "May be caused by: [fire](fire.md)" in made
 
 
-MEANT = yaml.safe_load((Path(__file__).parent / "explain_names.yaml").read_text(encoding="utf-8"))
+MEANT = parsed((Path(__file__).parent / "explain_names.yaml").read_text(encoding="utf-8"))
 
 
 @cache

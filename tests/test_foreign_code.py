@@ -90,6 +90,7 @@ def test_nor_a_footer(folder: Path) -> None:
     assert "--- end of slurmdoctor ---" in (folder / "slurm-42.out").read_text()
 
 
+@pytest.mark.slow
 def test_nor_a_worker_of_dask_and_its_nanny(folder: Path, tmp_path: Path) -> None:
     from distributed import LocalCluster
 

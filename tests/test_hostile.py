@@ -116,6 +116,7 @@ def test_what_the_fuzzer_found_does_not_come_back() -> None:
     assert fuzz.run(seed=25, numbers=[13513]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "which", [["--seed", "2"], ["--seed", "26", "--only", "8245"]], ids=["some", "a pipe of 4,000"]
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings, strategies as st
 
 from slurmdoctor import pipeline
@@ -17,6 +16,7 @@ from slurmdoctor.input.job_files import Look, blind, looker as looker_of, split_
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import Glance, JobFiles
+from tables import parsed
 
 
 def looker() -> Look:
@@ -36,7 +36,7 @@ def never(path: str) -> Glance:
     raise AssertionError(f"{path} was opened, though its name decides")
 
 
-CASES = yaml.safe_load((Path(__file__).parent / "job_names.yaml").read_text(encoding="utf-8"))
+CASES = parsed((Path(__file__).parent / "job_names.yaml").read_text(encoding="utf-8"))
 BY_NAME: dict[str, dict[str, Any]] = CASES["by-name"]
 SURVEY: dict[str, dict[str, Any]] = CASES["survey"]
 LINES: dict[str, dict[str, Any]] = CASES["lines"]

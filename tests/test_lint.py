@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 from hypothesis import given, settings, strategies as st
 
@@ -19,9 +18,10 @@ from slurmdoctor.model import UserError
 from slurmdoctor.slurm.script import lint, mistakes, parse, step_outputs, wrong
 from slurmdoctor.slurm.script.linter import evidence_of
 from slurmdoctor.slurm.script.tables import Check, checks
+from tables import parsed
 
 HERE = Path(__file__).parent / "scripts"
-EXPECTED: dict[str, str] = yaml.safe_load((HERE / "expected.yaml").read_text())
+EXPECTED: dict[str, str] = parsed((HERE / "expected.yaml").read_text())
 CHECKS = checks()
 
 
@@ -103,6 +103,7 @@ _TOO_MUCH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", _TOO_MUCH.values(), ids=_TOO_MUCH)
 def test_a_script_that_is_too_much_costs_a_note(text: str) -> None:
     began = time.process_time()
@@ -129,6 +130,7 @@ _MANY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", _MANY.values(), ids=_MANY)
 def test_many_of_a_kind_do_not_multiply_the_time(text: str) -> None:
     began = time.process_time()

@@ -4,17 +4,17 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from slurmdoctor import LogText, diagnose
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.slurm.script import lint, parse
+from tables import parsed
 
 BASH = "#!/bin/bash\n"
 PROMISES = {  # scripts by what lint promises of them: which checks find them on which line, and words of what they say
     promise: cases
     for file in sorted((Path(__file__).parent / "lint_cases").glob("*.yaml"))
-    for promise, cases in yaml.safe_load(file.read_text()).items()
+    for promise, cases in parsed(file.read_text()).items()
 }
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from slurmdoctor import Diagnosis, diagnose
@@ -13,6 +12,7 @@ from slurmdoctor.infer.facts import _of_memory
 from slurmdoctor.knowledge import layouts
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import MemoryReading, gib
+from tables import parsed
 
 TRAIN = "/opt/demo/train.py main loss = model(batch)"
 """A frame: file, function and source."""
@@ -153,7 +153,7 @@ def test_a_reading_without_a_rank_is_the_only_process_s_or_shows_how_full_all_we
 
 # ── what the first fix says, and no fix ──
 
-CASES = yaml.safe_load((Path(__file__).parent / "memory_cases.yaml").read_text())
+CASES = parsed((Path(__file__).parent / "memory_cases.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -206,6 +206,7 @@ def calls(text: str) -> int:
     return events.count("call") + events.count("c_call")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_twice_the_text_is_twice_the_work_and_is_read_to_its_end(piece: str) -> None:
     redact(piece * 20)
@@ -215,6 +216,7 @@ def test_twice_the_text_is_twice_the_work_and_is_read_to_its_end(piece: str) -> 
         assert "hunter2" not in redact(piece * 1000 + "\npassword=hunter2hunter2", mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "shown"),
     [

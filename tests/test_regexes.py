@@ -114,6 +114,7 @@ def interrupted() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupted")
 def test_no_pattern_of_ours_is_worse_than_linear() -> None:
     ours = {(made.pattern, made.flags, way): (where, made, way) for where, way, made in our_patterns()}
@@ -126,6 +127,7 @@ def test_no_pattern_of_ours_is_worse_than_linear() -> None:
     assert not slow, "\n".join(slow)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupted")
 def test_re_searches_a_line_of_usual_length_for_any_pattern_of_the_rules_in_a_tenth_of_a_second() -> None:
     slow, known = [], {(made.pattern, way): (owner, made) for owner, way, made in patterns_of_rules()}
@@ -149,6 +151,7 @@ def test_a_pattern_of_the_standard_library_that_is_worse_is_found(pattern: str) 
 REGEXES = table("regexes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", REGEXES["worse"])
 def test_a_pattern_that_is_worse_than_linear_is_found(pattern: str) -> None:
     assert slowest(pattern) is not None

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 
 import slurmdoctor
+from tables import parsed
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -119,7 +119,7 @@ def bounds(entries: list[str]) -> dict[str, str]:
 
 
 def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
-    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
+    recipe = parsed((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == slurmdoctor.__version__
     assert bounds(recipe["requirements"]["run"]) == NEEDS
     assert bounds(recipe["requirements"]["host"]) == TO_BUILD
@@ -142,7 +142,7 @@ def test_the_spack_package_asks_for_what_the_project_does() -> None:
 
 
 def workflow(name: str) -> dict[str, Any]:
-    loaded = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+    loaded = parsed((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
     assert isinstance(loaded, dict)
     return loaded
 

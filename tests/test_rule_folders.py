@@ -34,6 +34,7 @@ def test_what_is_no_rule_file_is_one_problem(make: Callable[[Path], object], wor
     one_line(run("diagnose", "--rules", tmp_path, "/dev/null"), words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -9,7 +9,6 @@ from unittest import mock
 
 import pytest
 import regex
-import yaml
 from _pytest.mark import ParameterSet
 from benchmarks.logs import KINDS, STYLES, pieces
 
@@ -26,13 +25,14 @@ from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.search import reader, scanner as scan
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
+from tables import parsed
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
 RULES = Path(__file__).parents[1] / "rules"
 _EXAMPLES = {
     rule["id"]: rule["examples"]["match"]
     for file in RULES.glob("*/*.yaml")
-    for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
+    for rule in (parsed(file.read_text()) or {}).get("rules", [])
     if "match" in rule.get("examples", {})
 }
 ENGINES = (engine.native, None)
@@ -179,6 +179,7 @@ def _hexed(line: str, dice: random.Random) -> list[str]:
     return ["".join(map(other, range(len(words)))) for _ in range(6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _mostly_slow(range(12), 12))
 def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, tmp_path: Path) -> None:
     """Addresses, ids and hashes are taken as alike, where no rule and no label minds them."""
@@ -263,6 +264,7 @@ def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.Mon
     assert _told(job.scan(opened, jobs=3)) == one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\r\r\n"])
 def test_a_carriage_return_ends_a_line_wherever_a_block_is_cut(
     end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return WORK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BARS)
 def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str, work: Counter[str]) -> None:
     data = hostile.KINDS[kind]()

@@ -67,6 +67,7 @@ def test_the_rows_are_those_of_this_machine(tmp_path: Path, scheduler: Any, loca
     assert rows_of(tmp_path, "*") == local
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
     tmp_path: Path, scheduler: Any, local: list[tuple[Any, ...]]
 ) -> None:
@@ -88,6 +89,7 @@ def deadly(item: Item, how: How) -> Row:
     return Row(key=item.key, fingerprint=fingerprint(item, how))
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_readers_is_a_row(tmp_path: Path, scheduler: Any) -> None:
     tally = Tally()
     with open_dataset(tmp_path) as data:
@@ -166,6 +168,7 @@ def test_rows_that_die_with_their_worker_before_they_are_fetched_are_not_waited_
     assert outcome.died == "OSError: the worker is gone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queue", "ends"), [("", True), ("7", True), ("12", False), (None, False)])
 def test_jobs_that_end_without_a_worker_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str | None, ends: bool

@@ -17,6 +17,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "args", "code"),
     [(["duckdb"], ["logs", "--out", "x"], 2), (["pyarrow", "duckdb"], ["report", "x"], 2), (["pyarrow", "duckdb"], ["--help"], 0)],

@@ -98,6 +98,7 @@ def test_hostile_text_is_text(said: str) -> None:
     assert_inert(render(hostile(said)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letter", ["&", "\U0001f525"])
 def test_it_stays_small_at_any_dataset(letter: str) -> None:
     html = render(many(200, letter * 300))

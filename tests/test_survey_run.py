@@ -67,6 +67,7 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing_behind(
     assert told in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "after"), [("SIGTERM", 1.5), ("SIGINT", 0.3)])
 def test_a_run_that_is_stopped_keeps_what_is_done(tmp_path: Path, name: str, after: float) -> None:
     out, logs = tmp_path / "out", tmp_path / "logs"

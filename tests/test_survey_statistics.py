@@ -97,6 +97,7 @@ def compared(seed: int, jobs: tuple[int, int], *, bursts: bool, more: float = 1.
     return any(one.trend != "chance" for table in changed(kinds).values() for one in table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [(800, 800), (400, 1600)])
 @pytest.mark.parametrize("bursts", [False, True])
 def test_chance_alone_is_rarely_a_change(jobs: tuple[int, int], bursts: bool) -> None:
@@ -104,11 +105,13 @@ def test_chance_alone_is_rarely_a_change(jobs: tuple[int, int], bursts: bool) ->
     assert sum(compared(seed, jobs, bursts=bursts) for seed in range(60)) <= 6  # 5 % is 3, and chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [(1500, 1500), (800, 3200)])
 def test_twice_the_failures_are_a_change(jobs: tuple[int, int]) -> None:
     assert sum(compared(seed, jobs, bursts=False, more=2.0) for seed in range(30)) >= 24
 
 
+@pytest.mark.slow
 def test_chance_names_a_node_in_less_than_a_twentieth_of_clusters() -> None:
     """With a broken program, favorite nodes, and partitions of which one fails five times as often."""
     assert sum(bool(named(seed, jobs=800)) for seed in range(30)) <= 3

@@ -118,6 +118,7 @@ def test_a_run_that_is_stopped_while_it_writes_keeps_all_that_it_counts(
     assert 0 < tally.done == len(rows(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_large_journal_is_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slurmdoctor.survey.dataset._ROWS", 1)
     monkeypatch.setattr("slurmdoctor.survey.dataset._MOST", 20)
@@ -289,6 +290,7 @@ def deadly(item: Item, how: How) -> Row:
     return quick(item, how)
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_reader_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = structs.replace(HOW, time_limit=0.5)
     monkeypatch.setattr("slurmdoctor.survey.pool.MARGIN", 0.5)

@@ -450,6 +450,7 @@ def read(path: Path) -> bytes:
     return b"".join(block.data[: block.size] for block in source.blocks())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", cases.COMPRESS)
 def test_of_a_cut_file_is_read_what_is_there_and_appended_parts_are_one_log(ending: str, tmp_path: Path) -> None:
     log = tmp_path / f"job.log.{ending}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from itertools import compress
 from math import isfinite
 
@@ -493,6 +494,7 @@ def _changed_nodes(found: Difference) -> str:
 # ── numbers, names and dates ──
 
 
+@lru_cache(maxsize=4096)  # a report names the same nodes, users and causes again and again
 def name(text: str | None, most: int = 40, *, end: bool = False) -> str:
     """A text of any origin in one line, cut and masked; of one that is a path its `end`, which tells most."""
     text = "(none)" if text is None else text
