@@ -143,7 +143,7 @@ def test_of_several_jobs_each_gets_an_annotation(repo: Path) -> None:
         (repo / f"slurm-{job}.out").write_text(OOM)
     done = act(repo, {"command": "diagnose", "paths": "slurm-*.out"})
     assert (done.status, len(done.commands)) == (1, 10)
-    assert "GitHub shows 10 annotations of a kind; there are 3 more errors" in done.output
+    assert "GitHub shows 10 annotations of a kind; left out: 3 more errors" in done.output
     assert done.summary.count("cuda-oom") >= 1
 
 

@@ -222,6 +222,7 @@ def test_what_is_left_out_is_counted_in_the_file_and_not_in_the_verdict(folder: 
     assert own.coverage.lines == 2
     assert own.coverage.notes == ("skipped the output of an earlier run: lines 1-2",)
     assert diagnose([str(log)], begins={str(log): 1 << 40}).verdict == "unknown"
+    assert diagnose([str(log)], begins={str(log): len(OOM)}, ends={str(log): len(OOM)}).verdict == "unknown"
 
 
 def test_the_lines_of_an_earlier_run_are_counted_only_while_there_is_time(folder: Path) -> None:

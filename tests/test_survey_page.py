@@ -67,6 +67,8 @@ def test_columns_are_stacked_to_their_sums_and_each_tells_its_number() -> None:
     assert heights == [("48.0", "120.0", "c1"), ("8.0", "40.0", "c2")]
     assert "<title>Nov 2: 4 failed jobs</title>" in html
     assert 'aria-label="2 columns of failed jobs; the highest is 4, Nov 2. The table below has all numbers."' in html
+    more = [Period(date(2026, 12, 1), 9, causes[1:])] * 39
+    assert "40 columns of failed jobs; the highest is 1," in render(replace(answers, periods=(*answers.periods, *more)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, islice, product
 
 from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.words import ExitClass
@@ -87,18 +87,26 @@ def ranges(numbers: Iterable[int], most: int | None = None) -> str:
     return ",".join(pieces)
 
 
+_MOST_NODES = 65_536
+"""Nodes of a list's one piece; no cluster has more."""
+
+
 def expand_nodes(names: str) -> list[str]:
-    """Slurm's host list: `cn[01-03],gpu7` -> cn01 cn02 cn03 gpu7."""
+    """Slurm's host list: `cn[01-03],gpu7` -> cn01 cn02 cn03 gpu7; `rack[0-1]n[0-1]` is rack0n0 rack0n1 rack1n0 rack1n1."""
     found: list[str] = []
-    for name in names and re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?", names):
-        bracket = re.fullmatch(r"([^\[]*)\[([^\]]*)\](.*)", name)
-        if not bracket:
-            found.append(name)
-            continue
-        for low, high in spans(bracket[2].split(",")):
-            for number in range(int(low), min(int(high), int(low) + 10_000) + 1):
-                found.append(f"{bracket[1]}{number:0{len(low)}d}{bracket[3]}")
+    for name in names and re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)*", names):
+        pieces = re.split(r"\[([^\]]*)\]", name)  # every other one stood in brackets
+        parts = [_padded(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+        found += map("".join, islice(product(*parts), _MOST_NODES))
     return found
+
+
+def _padded(numbers: str) -> list[str]:
+    return [
+        f"{number:0{len(low)}d}"
+        for low, high in spans(numbers.split(","))
+        for number in range(int(low), min(int(high), int(low) + 10_000) + 1)
+    ]
 
 
 def fold_nodes(names: Iterable[str]) -> str:

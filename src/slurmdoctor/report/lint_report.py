@@ -58,7 +58,7 @@ def commands(found: Iterable[Annotation]) -> str:
         if seen[item.kind] <= MOST:
             shown.append(_command(item))
     more = [plural(seen[kind] - MOST, f"more {kind}") for kind in seen if seen[kind] > MOST]
-    rest = [f"GitHub shows {MOST} annotations of a kind; there are {listed(more)}"] if more else []
+    rest = [f"GitHub shows {MOST} annotations of a kind; left out: {listed(more)}"] if more else []
     return "".join(row + "\n" for row in (*shown, *rest))
 
 

@@ -381,11 +381,10 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     whole = round(seconds)
     for unit, length, part, part_length in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= length:
+        parts, each = round(whole / part_length), length // part_length
+        if parts >= each:
             if whole >= 10 * length:
                 return f"{round(whole / length)} {unit}"
-            parts = round(whole / part_length)
-            each = length // part_length
             return f"{parts // each} {unit}" + (f" {parts % each} {part}" if parts % each else "")
     return f"{whole} s"
 

@@ -111,7 +111,7 @@ def _utc(moment: datetime) -> float:
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(
-    r"(?:now\s*-\s*)?(\d{1,6})\s{0,9}(s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|d|days?|w|weeks?)?(\s{1,9}ago)?"
+    r"(?:now\s*-\s*)?(\d{1,6})\s{0,9}(s|sec(?:ond)?s?|m(?:in(?:ute)?s?)?|h|hours?|d|days?|w|weeks?)?(\s{1,9}ago)?"
 )
 _NAMED_DAYS = {"today": 0, "yesterday": -1}
 
