@@ -131,7 +131,7 @@ def test_a_job_that_slurm_forgot_is_read_all_the_same(slurm: FakeSlurm, folder: 
     assert "sacct -j" not in run(slurm, folder, "4711").stdout, "accounting is off, and known to be"
     slurm.says("scontrol", "Unable to contact slurm controller")
     slurm.sacct((25, 5), [])
-    assert found(slurm, folder, "4711")["coverage"]["notes"] == said["coverage"]["notes"], "of its table there is but the head"
+    assert found(slurm, folder, "4711")["coverage"]["notes"] == said["coverage"]["notes"]
 
 
 def test_without_a_log_one_line_says_where_it_was_looked_for(slurm: FakeSlurm, folder: Path) -> None:

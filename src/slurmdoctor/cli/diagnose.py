@@ -345,12 +345,12 @@ def _each_in_short(
 
 def _tell_how_found(jobs: Iterable[Job | None], report: str = "") -> None:
     """Say once on standard error how the logs were found, where that is an inference and the report has no room for it."""
-    from slurmdoctor.report import how_found
+    from slurmdoctor.report import how_found, plural
 
     notes = [how_found(job.record, job.record.found) for job in jobs if job and job.record and job.record.found]
     if notes and "".join(notes[0].split()) not in "".join(report.split()):
-        more = f"; the logs of {len(notes) - 1:,} more jobs too were not named by Slurm" if len(notes) > 1 else ""
-        say(f"slurmdoctor: {notes[0]}{more}", err=True)
+        more = f"; the logs of {plural(len(notes) - 1, 'more job')} too were not named by Slurm"
+        say(f"slurmdoctor: {notes[0]}{more * (len(notes) > 1)}", err=True)
 
 
 def one_in_full(paths: Sequence[str], read: Read) -> str:

@@ -185,7 +185,7 @@ class Reader:
 
     def _document(self, node: Node) -> None:
         """`<<EOF ...`: the variables in it are filled in here and now, but for those of `<<'EOF'`."""
-        start, commands = self._text(node.children[1]), self.code.commands
+        commands = self.code.commands
         at = len(commands) - 1
         for inner in node.named_children:
             if inner.type in ("pipeline", "command"):
@@ -193,7 +193,7 @@ class Reader:
                 self._statement(inner, self._plain())
             elif inner.type == "heredoc_body":
                 self.code.documents.append((self._line_of(inner), self._first + int(inner.end_point[0])))
-                if commands and not re.search(r"[\"'\\]", start):
+                if commands:
                     found = (one for part in inner.named_children for one in self._word(part).premature)
                     commands[at] = replace(commands[at], document=tuple(found))
 

@@ -264,7 +264,7 @@ def _environment(facts: Facts, script: Script) -> None:
     facts.add("reads_settings", bool(script.settings))
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
         facts.add(f"set_{name}", one.word.text, one.line)
-        if name in known.caches and known.node_local.search(one.word.text):
+        if known.node_local.search(one.word.text):
             facts.add(f"local_{name}", one.word.text, one.line)
     connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
     facts.add("max_connections", whole(str(connections)), facts.lines.get("set_CUDA_DEVICE_MAX_CONNECTIONS"))

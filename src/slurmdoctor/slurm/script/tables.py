@@ -50,8 +50,6 @@ class Programs(Frozen):
     """Arguments that name where something is kept."""
     kept_variables: re.Pattern[str]
     """Variables that do."""
-    caches: frozenset[str]
-    """Variables that name a cache."""
     short_options: Mapping[str, str]
     """Options of sbatch and srun: `N` -> `nodes`."""
     flags: frozenset[str]
