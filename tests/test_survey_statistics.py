@@ -150,3 +150,9 @@ def test_one_user_is_evidence_only_where_nothing_but_the_node_can_be_it(
 
 def test_a_partition_of_one_node_accuses_nobody() -> None:
     assert outcome(USES[:1], blamed(9, certain=True, users=3, node="node01")) == (0, [])
+
+
+@pytest.mark.parametrize(("failures", "suspected"), [(1, []), (2, ["node02"])])
+def test_one_failure_accuses_no_node_that_is_hardly_used(failures: int, suspected: list[str]) -> None:
+    uses: list[Use] = [("gpu", "node01", 1000.0, 1000, 1000), ("gpu", "node02", 1.0, 2, 2)]
+    assert outcome(uses, blamed(failures, certain=True, users=2, node="node02")) == (2, suspected)
