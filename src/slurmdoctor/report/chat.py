@@ -12,6 +12,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from slurmdoctor.model import Diagnosis, Frozen
 from slurmdoctor.report import wording
@@ -194,9 +195,15 @@ Element = dict[str, object]
 """A piece of a message, as Slack's API names its keys."""
 
 
+_LONGEST_MESSAGE = 2_900
+"""Characters of a message's texts, without the words between them; Slack takes 3,000."""
+
+
 def slack_message(diagnosis: Diagnosis) -> Element:
     """What `chat.postMessage` or an incoming webhook takes, but for the channel."""
-    parts = parts_of(diagnosis)
+    whole, shorter = parts_of(diagnosis), parts_of(diagnosis, 0.9)
+    texts = (whole.head, whole.tag, whole.place, whole.quote, *chain(*whole.parts), *chain(*whole.asks))
+    parts = whole if sum(map(len, texts)) <= _LONGEST_MESSAGE else shorter
     head = [_text(parts.head, bold=True)]
     if parts.tag:
         head.append(_text(f"  {parts.tag}"))
