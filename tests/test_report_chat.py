@@ -155,6 +155,7 @@ MARKUP = st.text(
 
 
 @example(said="@`")
+@example(said="\u0300" * 400)
 @given(MARKUP)
 def test_no_text_leaves_its_block(said: str) -> None:
     text = render(hostile(said), "markdown")

@@ -12,7 +12,6 @@ import html
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 from slurmdoctor.model import Diagnosis, Frozen
 from slurmdoctor.report import wording
@@ -43,7 +42,9 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
     """The parts, the same for every chat; `scale` shortens them, but for the fixes: each is whole or left out."""
 
     def fit(text: str, most: int) -> str:
-        return cut(text, int(most * scale))
+        most = int(most * scale)
+        short = cut(text, most)
+        return short if len(short) <= most else f"{text[: most - 1]}…"  # combining characters have no width
 
     first = diagnosis.first_failure
     file, line, text, time = wording.shown_line(diagnosis)
@@ -195,15 +196,9 @@ Element = dict[str, object]
 """A piece of a message, as Slack's API names its keys."""
 
 
-_LONGEST_MESSAGE = 2_900
-"""Characters of a message's texts, without the words between them; Slack takes 3,000."""
-
-
 def slack_message(diagnosis: Diagnosis) -> Element:
     """What `chat.postMessage` or an incoming webhook takes, but for the channel."""
-    whole, shorter = parts_of(diagnosis), parts_of(diagnosis, 0.9)
-    texts = (whole.head, whole.tag, whole.place, whole.quote, *chain(*whole.parts), *chain(*whole.asks))
-    parts = whole if sum(map(len, texts)) <= _LONGEST_MESSAGE else shorter
+    parts = parts_of(diagnosis)
     head = [_text(parts.head, bold=True)]
     if parts.tag:
         head.append(_text(f"  {parts.tag}"))
