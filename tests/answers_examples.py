@@ -1,7 +1,6 @@
 """Answers of surveys, made by hand: a big cluster, a group's twelve jobs, none, and the worst that a dataset can hold."""
 
 from datetime import date, timedelta
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -18,9 +17,9 @@ from slurmdoctor.survey.answers import (
     Unknown,
     UnknownKind,
 )
-from tables import parsed
+from tables import table
 
-_TOLD = parsed((Path(__file__).parent / "answers_examples.yaml").read_text(encoding="utf-8"))
+_TOLD = table("answers_examples")
 
 
 def _periods(whole: tuple[Cost, ...]) -> tuple[Period, ...]:

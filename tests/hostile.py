@@ -15,10 +15,10 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from slurmdoctor.knowledge import folders, load
-from tables import parsed
+from tables import table
 
 SIZE = 10 * 1024 * 1024
-_LINES: dict[str, str] = parsed((Path(__file__).parent / "hostile_lines.yaml").read_text(encoding="utf-8"))
+_LINES: dict[str, str] = table("hostile_lines")
 
 
 def _fill(piece: str, size: int = SIZE) -> bytes:

@@ -4,15 +4,14 @@ import json
 import random
 import string
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from slurmdoctor.knowledge.workshop.proof import planted
-from tables import parsed
+from tables import table
 
 Form = Callable[[str, str], str]
 """(name of the key, secret) -> the line."""
-TABLES: dict[str, Any] = parsed((Path(__file__).parent / "secret_lines.yaml").read_text(encoding="utf-8"))
+TABLES: dict[str, Any] = table("secret_lines")
 _IN_URLS = string.ascii_letters + string.digits + "-_.~!"
 
 

@@ -1,7 +1,6 @@
 """Whatever a log holds, what is read again of it is bounded, what matters is read first, and the report says what was not."""
 
 import cProfile
-from pathlib import Path
 from random import Random
 from typing import cast
 
@@ -18,11 +17,11 @@ from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.targets import find_lines
-from tables import parsed
+from tables import table
 
 # ── logs of any shape, and the work of a diagnosis of one, counted in calls: the same on every machine ──
 
-SHAPES = parsed((Path(__file__).parent / "log_shapes.yaml").read_text(encoding="utf-8"))
+SHAPES = table("log_shapes")
 LABELS, STAMPS = SHAPES["labels"], SHAPES["stamps"]
 MESSAGES = [*SHAPES["messages"], "a" * 5000, "Error: " * 600]
 

@@ -1,15 +1,13 @@
 """What a log shows counts, though its end is missing: a cut table, a cut traceback, a restart that got no further."""
 
-from pathlib import Path
-
 import pytest
 
 from slurmdoctor import diagnose
-from tables import parsed
+from tables import table
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
-CASES = parsed((Path(__file__).parent / "cut_logs.yaml").read_text(encoding="utf-8"))["cases"]
+CASES = table("cut_logs")["cases"]
 
 
 @pytest.mark.parametrize("name", CASES)

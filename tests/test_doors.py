@@ -6,7 +6,7 @@ import pytest
 
 from cases import run
 from rule_files import cause_file
-from tables import parsed
+from tables import table
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
 SPOOFED = "no failure found, all is well"
@@ -16,7 +16,7 @@ STEERS = (
     f"\n{SPOOFED}\r{SPOOFED}\x0b\x85\u2028{SPOOFED}"
 )
 HOSTILE = {"steers": f"evil{STEERS}x", "surrogate": "evil\udc9b2Jx"}
-CALLS: list[str] = parsed((Path(__file__).parent / "door_calls.yaml").read_text())
+CALLS: list[str] = table("door_calls")["calls"]
 """A call a line; what is in braces is hostile, or a file or folder that is."""
 SEVERAL_LINES = ("hook --command", "lint")
 """Calls that print a script's text."""

@@ -15,7 +15,7 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report import paint
 from slurmdoctor.report.explain import explained, meanings, rows
-from tables import parsed
+from tables import table
 from test_report_goldens import TextFile
 
 TAPE = Cause(
@@ -98,7 +98,7 @@ def test_the_site_has_a_page_of_each_cause() -> None:
     assert "May be caused by: [fire](fire.md)" in made
 
 
-MEANT = parsed((Path(__file__).parent / "explain_names.yaml").read_text(encoding="utf-8"))
+MEANT = table("explain_names")
 
 
 @cache

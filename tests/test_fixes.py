@@ -8,9 +8,9 @@ from builders import raised
 from slurmdoctor import Diagnosis
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.slurm.script.parser import parse
-from tables import parsed
+from tables import table
 
-CASES = parsed((Path(__file__).parent / "fix_cases.yaml").read_text(encoding="utf-8"))
+CASES = table("fix_cases")
 LOGS = {name: "".join(case["log"]) for name, case in CASES.items()}
 MISSING = "FileNotFoundError: [Errno 2] No such file or directory: '/shared/data/train.jsonl'"
 DMESG = "[19277.975569] amdgpu 0000:3d:00.0: amdgpu: [mmhub0] no-retry page fault (src_id:0 ring:160 vmid:3 pasid:32790)\n[19277.975611] amdgpu 0000:3d:00.0: amdgpu:  for process python3.12 pid 6071 thread python3.12 pid 6071)\n"

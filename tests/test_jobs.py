@@ -16,7 +16,7 @@ from slurmdoctor.input.job_files import Look, blind, looker as looker_of, split_
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import Glance, JobFiles
-from tables import parsed
+from tables import table
 
 
 def looker() -> Look:
@@ -36,7 +36,7 @@ def never(path: str) -> Glance:
     raise AssertionError(f"{path} was opened, though its name decides")
 
 
-CASES = parsed((Path(__file__).parent / "job_names.yaml").read_text(encoding="utf-8"))
+CASES = table("job_names")
 BY_NAME: dict[str, dict[str, Any]] = CASES["by-name"]
 SURVEY: dict[str, dict[str, Any]] = CASES["survey"]
 LINES: dict[str, dict[str, Any]] = CASES["lines"]

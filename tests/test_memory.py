@@ -1,7 +1,6 @@
 """GPU and host memory: what a message's sizes, the phase, the layout and the memory lines of a log make of the advice."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from slurmdoctor.infer.facts import _of_memory
 from slurmdoctor.knowledge import layouts
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import MemoryReading, gib
-from tables import parsed
+from tables import table
 
 TRAIN = "/opt/demo/train.py main loss = model(batch)"
 """A frame: file, function and source."""
@@ -153,7 +152,7 @@ def test_a_reading_without_a_rank_is_the_only_process_s_or_shows_how_full_all_we
 
 # ── what the first fix says, and no fix ──
 
-CASES = parsed((Path(__file__).parent / "memory_cases.yaml").read_text())
+CASES = table("memory_cases")
 
 
 @pytest.mark.parametrize("name", CASES)
