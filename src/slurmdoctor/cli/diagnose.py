@@ -349,8 +349,9 @@ def _tell_how_found(jobs: Iterable[Job | None], report: str = "") -> None:
 
     notes = [how_found(job.record, job.record.found) for job in jobs if job and job.record and job.record.found]
     if notes and "".join(notes[0].split()) not in "".join(report.split()):
-        more = f"; the logs of {plural(len(notes) - 1, 'more job')} too were not named by Slurm"
-        say(f"slurmdoctor: {notes[0]}{more * (len(notes) > 1)}", err=True)
+        others = plural(len(notes) - 1, "more job")
+        more = f"; the logs of {others} too were not named by Slurm" if len(notes) > 1 else ""
+        say(f"slurmdoctor: {notes[0]}{more}", err=True)
 
 
 def one_in_full(paths: Sequence[str], read: Read) -> str:

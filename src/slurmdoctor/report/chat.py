@@ -38,13 +38,17 @@ class Parts(Frozen):
     """(command, what it shows)."""
 
 
+def shortened(text: str, most: int) -> str:
+    """The text in so many characters: combining ones have no width, by which a terminal cuts."""
+    short = cut(text, most)
+    return short if len(short) <= most else f"{text[: most - 1]}…"
+
+
 def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
     """The parts, the same for every chat; `scale` shortens them, but for the fixes: each is whole or left out."""
 
     def fit(text: str, most: int) -> str:
-        most = int(most * scale)
-        short = cut(text, most)
-        return short if len(short) <= most else f"{text[: most - 1]}…"  # combining characters have no width
+        return shortened(text, int(most * scale))
 
     first = diagnosis.first_failure
     file, line, text, time = wording.shown_line(diagnosis)
@@ -128,7 +132,7 @@ def jobs_markdown(rows: Sequence[Row]) -> str:
     for names, most in ((12, len(kinds)), (12, 8), (6, 6), (3, 4), (1, 2)):
         lines = [f"**{prose(counted(rows))}**", ""]
         lines += [
-            f"- {kind.row.mark} {code(cut(named(kind.labels, names), 160))}: {prose(ended(kind))}"
+            f"- {kind.row.mark} {code(shortened(named(kind.labels, names), 160))}: {prose(ended(kind))}"
             for kind in kinds[:most]
         ]
         text = "\n".join(lines) + "\n"
@@ -231,7 +235,7 @@ def jobs_slack(rows: Sequence[Row]) -> str:
 
 def _kind(kind: Rows) -> Element:
     return _section(
-        _text(f"{kind.row.mark} "), _text(cut(named(kind.labels), 160), code=True), _text(f": {ended(kind)}")
+        _text(f"{kind.row.mark} "), _text(shortened(named(kind.labels), 160), code=True), _text(f": {ended(kind)}")
     )
 
 
