@@ -7,12 +7,13 @@ RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
 RELEASES := $(VENV)/.releases
+TRAINS := $(VENV)/.trains
 # before there is a virtual environment of the wrong Python
 NEWER := import sys; sys.version_info < (3, 10) and sys.exit("slurmdoctor needs Python 3.10 or newer, and $(PYTHON) is %d.%d: make $(MAKECMDGOALS) PYTHON=python3.12, or see docs/install.md" % sys.version_info[:2])
 INSTALL = $(PYTHON) -c '$(NEWER)' && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check zipapp docs bench bench-start clean
+.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate train release-check zipapp docs bench bench-start clean
 
 $(RUNS): $(SOURCES)
 	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
@@ -27,6 +28,11 @@ $(STAMP): $(SOURCES)
 $(MUTATES): $(STAMP)
 	@echo "adding mutmut to $(VENV), once"
 	@$(INSTALL) '.[dev,mutate]'
+	@touch $@
+
+$(TRAINS): $(STAMP)
+	@echo "adding what trains the classifier to $(VENV), once"
+	@$(INSTALL) '.[dev,train]'
 	@touch $@
 
 $(RELEASES): $(STAMP)
@@ -62,6 +68,9 @@ fuzz-native: $(STAMP) ## the C under ASan and UBSan beside its Python twin, and 
 
 mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300 (0: all) SEED=1; docs/mutation.md
 	$(BIN)/python tests/mutate.py
+
+train: $(TRAINS) ## the classifier's weights, from the rules' examples, the fixtures and corpus/lines.bin: two minutes
+	$(BIN)/python -m corpus.train --folds 3
 
 release-check: $(RELEASES) ## build the source distribution and the wheels into dist/, and prove them: docs/release.md
 	$(BIN)/python packaging/check.py

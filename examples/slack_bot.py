@@ -28,7 +28,7 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from slurmdoctor import Diagnosis, LogText, UserError, diagnose_jobs, diagnose_text
+from slurmdoctor import Diagnosis, LogText, UserError, diagnose, diagnose_jobs, diagnose_text
 
 MOST = 10 * 1024 * 1024
 """Bytes read of what somebody attached: half of them from the head, half from the end."""
@@ -43,6 +43,10 @@ PIECE = 64 * 1024
 AT_ONCE = 2
 """Mentions with files that are answered at a time."""
 BUSY = "Other logs are being read: mention me again in a minute."
+WHAT_BROKE = re.compile(
+    r"what (?:broke|failed|went wrong|is wrong)|why\b.{0,60}(?:fail|crash|die|broke|hang|stop)", re.IGNORECASE
+)
+"""Whoever asks so knows that the job failed."""
 USAGE = "Paste the log behind the command, or mention me beside a log, a file or in its thread."
 
 
@@ -62,11 +66,12 @@ def create(client: WebClient, signing_secret: str | None = None, redact: str = "
             replies = client.conversations_replies(channel=event["channel"], ts=thread, limit=50)
             messages = [m for m in replies["messages"] if not m.get("bot_id") and m["ts"] != event["ts"]]
         message = {"text": BUSY}
+        failed = WHAT_BROKE.search(event.get("text", "")) is not None
         if not (files := attached(messages)):
-            message = answer(pasted(messages), redact)
+            message = answer(pasted(messages), redact, failed)
         elif free.acquire(blocking=False):
             try:
-                message = answer(downloaded(files, client), redact)
+                message = answer(downloaded(files, client), redact, failed)
             finally:
                 free.release()
         client.chat_postMessage(channel=event["channel"], thread_ts=thread, **message)
@@ -92,13 +97,15 @@ def create(client: WebClient, signing_secret: str | None = None, redact: str = "
     return app
 
 
-def answer(log: str | list[LogText], redact: str = "default") -> dict[str, Any]:
+def answer(log: str | list[LogText], redact: str = "default", failed: bool = False) -> dict[str, Any]:
     """What to post about a log; a log can neither ping anyone nor link in it."""
     if not log:
         return {"text": USAGE}
     try:
         if isinstance(log, str):
-            verdicts = [diagnose_text(log, redact=redact, time_limit=SECONDS)]
+            verdicts = [diagnose_text(log, redact=redact, time_limit=SECONDS, failed=failed)]
+        elif len(log) == 1:
+            verdicts = [diagnose(log, redact=redact, time_limit=SECONDS, failed=failed)]
         else:
             verdicts = list(diagnose_jobs(log, redact=redact, time_limit=SECONDS))
     except UserError as error:

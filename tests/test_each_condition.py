@@ -242,7 +242,7 @@ def waits(*ranks: int, seq: int = 5, of: int = 4, numel: tuple[int, int] = (10, 
     ],
 )
 def test_the_cause_and_the_first_rank_of_a_log(log: str, cause: str | None, rank: int | None) -> None:
-    found = diagnose(log)
+    found = diagnose(log, classifier=False)
     assert (found.cause.id, found.first_failure.rank) == (cause, rank)
     assert (found.first_failure.text or "") != "Loading: shard 3"
 

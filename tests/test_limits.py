@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import fields, replace
 
-from builders import case, event, finish, incident, line, report, step, timeline
+from builders import case, event, finish, incident, line, raised, report, step, timeline
 from slurmdoctor import diagnose
+from slurmdoctor.classifier import Classifier
 from slurmdoctor.infer.facts import note_after_training
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents
@@ -18,6 +20,7 @@ from slurmdoctor.model import (
     CollectiveStatus,
     Finding,
     JobRecord,
+    Likeness,
     Limits,
     LogFile,
     Observations,
@@ -125,6 +128,11 @@ def at_once(apart: float) -> object:
     return name_first_rank(finding, both, case(attempt, seen(rank_map=RankMap(world_size=2)))).origin.rank
 
 
+def read_as(probability: float, log: str) -> object:
+    with mock.patch.object(Classifier, "likeness", lambda _, line: Likeness(line, "disk-full", probability, ())):
+        return diagnose(log, exit_status=1).cause.id
+
+
 EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "held_back": (held_back, 8192, 8193),
     "nothing_after_cut": (lambda n: after_a_cut(n, finish(at=510)), 200, 201),
@@ -157,6 +165,9 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "still_there": (still_there, 60.0, 60.1),
     "step_reported": (lambda n: ended_tasks([report(1, *range(8 - int(n), 8), tasks=tuple(range(8 - int(n), 8)))]), 6, 5),
     "at_once": (at_once, 10.0, 10.1),
+    "likely": (lambda n: read_as(n, "the table of part 3 is corrupt\n"), 0.5, 0.4999),
+    "likely_nearer": (lambda n: read_as(n, "solver: matrix of part 3 cannot be factorized, giving up\n"), 0.8, 0.7999),
+    "likely_exception": (lambda n: read_as(n, raised("RuntimeError: step 3 went wrong")), 0.9, 0.8999),
 }  # fmt: skip
 """Each limit: what judges by it, and the nearest quantities on its two sides."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
-from slurmdoctor.readers import assemble, find_lines
+from slurmdoctor.readers import assemble, find_lines, known_lines
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order
 
@@ -52,6 +53,9 @@ def diagnose(
     progress: Progress | None = None,
     time_limit: float | None = None,
     rank_timelines: bool = True,
+    failed: bool = False,
+    classifier: bool = True,
+    good: Iterable[APath] = (),
 ) -> Diagnosis:
     """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
@@ -60,17 +64,16 @@ def diagnose(
     is there. `LogText`s with names may stand among the paths. It may be one of the jobs that `jobs_of` tells apart. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
-    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with the bytes read and their
-    number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
-    much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
-    time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
-    rule files.
+    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with
+    the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
+    time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
+    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed.
+    Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
     if exit_status is not None and not isinstance(exit_status, int):
         raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
-    folders = [rules] if isinstance(rules, (str, os.PathLike)) else rules
-    knowledge = current([os.fspath(folder) for folder in folders])
+    knowledge = current([os.fspath(one) for one in ([rules] if isinstance(rules, (str, os.PathLike)) else rules)])
     given = opened(job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     for source in given.sources:
@@ -78,10 +81,10 @@ def diagnose(
             source.leave_out_below(ends[source.path])
     sources, pasted = unwrap(given.sources, knowledge)
     script_evidence = _evidence_of(script)
+    known = _lines_of(good, knowledge) if (good := tuple(good)) else None
     try:
-        found = examine(
-            sources, knowledge, exit_status, record, script_evidence, jobs, progress, deadline, rank_timelines
-        )
+        ask = partial(examine, sources, knowledge, exit_status, record, script_evidence)
+        found = ask(jobs, progress, deadline, rank_timelines, failed, classifier, known)
     finally:
         for source in sources:
             source.close()
@@ -104,9 +107,11 @@ def diagnose_text(
     exit_status: int | None = None,
     redact: str = "default",
     time_limit: float | None = None,
+    failed: bool = False,
 ) -> Diagnosis:
     """Say what broke a job, from its log's text or a part of it, in any form: it is never taken for a path."""
-    return diagnose(LogText(text), rules=rules, exit_status=exit_status, redact=redact, time_limit=time_limit)
+    how = {"exit_status": exit_status, "redact": redact, "time_limit": time_limit, "failed": failed}
+    return diagnose(LogText(text), rules=rules, **how)  # type: ignore[arg-type]
 
 
 def diagnose_job(
@@ -148,19 +153,33 @@ def examine(
     progress: Progress | None = None,
     deadline: Deadline = NEVER,
     rank_timelines: bool = False,
+    failed: bool = False,
+    classifier: bool = True,
+    known: frozenset[int] | None = None,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     labels = knowledge.once(labels_of)
     formats = learn_formats(sources, labels, record.year if record is not None else None)
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
     lines = Excerpts(sources, matches, labels, formats, deadline)
-    observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
+    facts = script.facts if script is not None else {}
+    observed = assemble(matches, lines, knowledge, facts, classifier, known)
     timeline = order(observed)
-    finding = infer(timeline, observed, knowledge, exit_status, record, script)
+    finding = infer(timeline, observed, knowledge, exit_status, record, script, failed)
     drawn = chart(finding, timeline, observed, knowledge) if rank_timelines else model.RankTimelines()
     numbers = lines.numbers(finding.places | drawn.places)
     found = compose(finding, timeline, observed, knowledge, numbers, drawn)
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
+
+
+def _lines_of(good: Sequence[APath], knowledge: Knowledge) -> frozenset[int]:
+    """What the lines of runs that ended well say. Raises UserError for one that cannot be read."""
+    sources = opened(good).sources
+    try:
+        return known_lines(sources, knowledge.once(labels_of))
+    finally:
+        for source in sources:
+            source.close()
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

@@ -20,7 +20,7 @@ TABLES = ("diagnose", "explain", "lint", "hook", "mcp")
 SHARED = ("rules", "redact")
 """The options that a file may also set for all commands, above its tables."""
 _OF_ONE_CALL = frozenset(
-    {"job", "job-id", "slurm-info", "script", "exit-status", "beside-log", "note", "status", "shell-pid"}
+    {"job", "job-id", "slurm-info", "script", "exit-status", "beside-log", "failed", "note", "status", "shell-pid"}
 )
 """Options that say something of one job."""
 VARIABLES = {

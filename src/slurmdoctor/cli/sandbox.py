@@ -65,11 +65,11 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def _found(question: dict[str, Any], allowed: Sequence[Path], how: dict[str, Any]) -> list[Diagnosis]:
     """The verdict on a text or a job; for a path those on the newest of its jobs, oldest first, as far as the time goes."""
-    status = question.get("exit_status")
+    status, failed = question.get("exit_status"), bool(question.get("failed"))
     if "text" in question:
         if len(question["text"]) > MOST_TEXT:
             raise UserError(TOO_LONG)
-        return [diagnose([Text.source(question["text"], "paste")], exit_status=status, **how)]
+        return [diagnose([Text.source(question["text"], "paste")], exit_status=status, failed=failed, **how)]
     if "path" not in question:
         return [_of_job(question["job_id"], allowed, how)]
     files, outside = files_at(question["path"], allowed)
@@ -77,7 +77,7 @@ def _found(question: dict[str, Any], allowed: Sequence[Path], how: dict[str, Any
     jobs = picked(jobs, wanted) if wanted else jobs
     if len(jobs) == 1:
         log: JobFiles | list[str] = jobs[0] if wanted else files
-        return [_noted(diagnose(log, exit_status=status, **how), outside)]
+        return [_noted(diagnose(log, exit_status=status, failed=failed, **how), outside)]
     if status is not None:
         raise UserError(f"an exit status is of one job, and these files are of {len(jobs):,}", "name one with of_job")
     deadline = Deadline.after(how["time_limit"])

@@ -89,7 +89,7 @@ JobId = Annotated[
 ]
 CauseId = Annotated[str, Field(min_length=1, max_length=80, description="a cause or rule, as a verdict names it")]
 Status = Annotated[int | None, Field(ge=-64, le=255, description="the job's own exit status, where it is known")]
-
+Failed = Annotated[bool, Field(description="whether the job is known to have failed: somebody asks what broke it")]
 OfJob = Annotated[
     str | None,
     Field(
@@ -115,16 +115,19 @@ class Tools:
         self._known = load(folders(settings.rules))  # once; a broken rule stops the start
         self._quick, self._slow = anyio.Semaphore(AT_ONCE), anyio.Semaphore(AT_ONCE)
 
-    async def diagnose_text(self, text: Text, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
+    async def diagnose_text(
+        self, text: Text, exit_status: Status = None, failed: Failed = False
+    ) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a pasted log or fragment; quotes, fences and line numbers are undone."""
         queue = self._quick if len(text) <= SMALL else self._slow
-        return await self._diagnose({"text": text, "exit_status": exit_status}, queue)
+        return await self._diagnose({"text": text, "exit_status": exit_status, "failed": failed}, queue)
 
     async def diagnose_path(
-        self, path: PathText, exit_status: Status = None, of_job: OfJob = None
+        self, path: PathText, exit_status: Status = None, of_job: OfJob = None, failed: Failed = False
     ) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a log file or a folder of logs, of several jobs that of each; .gz, .xz and .zst are read too."""
-        return await self._diagnose({"path": path, "exit_status": exit_status, "of_job": of_job}, self._slow)
+        question = {"path": path, "exit_status": exit_status, "of_job": of_job, "failed": failed}
+        return await self._diagnose(question, self._slow)
 
     async def diagnose_job(self, job_id: JobId) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a Slurm job: its logs, state and exit codes are found through scontrol and sacct."""

@@ -37,6 +37,8 @@ class Case(Frozen):
     record: JobRecord | None = None
     exit_status: int | None = None
     """The job's own."""
+    failed: bool = False
+    """Whether the job is known to have failed, however it ended."""
 
     @property
     def traits(self) -> Mapping[Trait, frozenset[str]]:

@@ -38,20 +38,25 @@ def infer(
     exit_status: int | None = None,
     record: JobRecord | None = None,
     script: ScriptEvidence | None = None,
+    failed: bool = False,
 ) -> Finding:
     """Find the root cause and who was first, and the same in a few words of the attempts before.
 
     `exit_status` is the job's own, `record` is what Slurm knows of the job, and `script` what its batch script says.
+    `failed`: whoever asks knows that the job failed.
     """
     if exit_status is None and record is not None:
         exit_status = script_status(record)
-    case = Case(timeline, observed, knowledge, record, exit_status)
+    case = Case(timeline, observed, knowledge, record, exit_status, failed)
     finding = _attempt(case)
     finding = finding if observed.complete else of_a_part(finding)
     finding = _with_earlier(note_after_training(finding, case), case)
     root = finding.root
     if root is not None and root.main.stack_of:
         finding = because(finding, reason("crash-stack", thread=root.main.stack_of, traceback=root.main.traceback))
+    known = None if root is None else observed.in_good_run.get(root.main.hit.place)
+    if known is not None:
+        finding = because(finding, reason("in-good-run" if known else "not-in-good-run"))
     finding = collect_facts(finding, case, script)
     if script is not None:
         finding = apply_script(finding, script, case)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because, because_first, ranks_of
 from slurmdoctor.model import (
+    CLASSIFIER,
     EXIT_CODE,
     KILLED,
     PEER_LOST,
@@ -33,6 +34,8 @@ def rate_confidence(finding: Finding, case: Case) -> Finding:
     root = finding.root
     if finding.suspicion is not None:
         return _rated(finding, finding.suspicion.confidence)
+    if root is not None and root.main.rule == CLASSIFIER:
+        return _rated(finding, "low")
     if root is None or root.cause == EXIT_CODE or root.main.role == "hint":
         known = root is not None and root.main.role == "hint" and root.report is not None
         return _rated(finding, "medium" if known else "low")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because, events_of
 from slurmdoctor.model import (
+    CLASSIFIER,
     EXIT_CODE,
     ID_TIMEOUT,
     SHORT,
@@ -63,9 +64,12 @@ def choose_evidence(finding: Finding, case: Case) -> Finding:
     if finding.root is not None:
         chosen = _of_the_root(finding, finding.root, case.timeline) + chosen
     ending = case.observed.ending
-    if finding.verdict != "no-failure" and finding.cause in (None, EXIT_CODE):
-        shown = ending.shown if finding.cause is None else ()
-        chosen += [_hint(line) for line in (ending.telling, *shown) if line is not None]
+    guessed = finding.rule == CLASSIFIER
+    if finding.verdict != "no-failure" and (guessed or finding.cause in (None, EXIT_CODE)):
+        guess = guessed or finding.root is None
+        read, shown = (ending.read, ending.shown) if guess else (None, ())
+        last = [_hint(line) for line in (ending.telling, read, *shown) if line is not None]
+        chosen = [*chosen[:1], *last, *chosen[1:]] if guessed else [*chosen, *last]
     by_place: dict[Place, Event] = {}
     for event in chosen:
         by_place.setdefault(event.hit.place, event)

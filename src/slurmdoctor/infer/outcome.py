@@ -233,7 +233,7 @@ def decide_whether_failed(case: Case, incidents: Sequence[Incident], silent: Seq
     """The verdict, before anything is known of the cause; `silent` are incidents that only exit reports tell of."""
     if case.exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
         return Finding("no-failure", reasons=(reason("exit-status-zero"),))
-    if case.exit_status:
+    if case.exit_status or case.failed:
         return Finding("failed")
     done = case.timeline.finished
     proof = [i for i in (*incidents, *silent) if not all(e.warned for e in i.events)]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.case import Case, because, printed_above
 from slurmdoctor.infer.exits import cause_of, first_reports
 from slurmdoctor.model import (
+    CLASSIFIER,
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
     HANG,
@@ -41,6 +42,13 @@ def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> 
     if consequences := tuple(sorted({i.cause for i in late} - {root.cause})):
         finding = because(finding, reason("after-own-wait", causes=consequences))
     others = [i for i in incidents if i is not root]
+    root = _nearer(root, case)
+    if root.main.rule == CLASSIFIER:
+        like = case.observed.likeness[root.main.hit.place]
+        sure = root.cause == like.cause
+        finding = because(
+            finding, reason("reads-like", cause=like.cause, words=like.words, example=like.example, sure=sure)
+        )
     return replace(
         finding,
         root=root,
@@ -223,13 +231,36 @@ def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
         if e.role == "hint"
         and e.origin.rank in (rank, None)
         and (not e.survived or 0 <= ended - e.order < LIMITS.last_try)
+        # that a process ended without a word is known: what only may be an error says no more
+        and (silent is None or e.rule != CLASSIFIER or e.cause not in case.traits["generic"])
     ]
     if not hints:
         return None
-    last = max(hints, key=lambda e: (e.cause not in case.traits["generic"], e.order))
+    # a rule's hint comes before what no rule knows
+    last = max(hints, key=lambda e: (e.rule != CLASSIFIER, e.cause not in case.traits["generic"], e.order))
     if silent is not None and last.origin.rank is None:
         last = replace(last, origin=replace(last.origin, rank=rank, node=last.origin.node or silent.main.origin.node))
     return Incident(last, (last,), silent.report if silent else None)
+
+
+_WORDS_OF_A_MESSAGE = 3
+"""A bare `AssertionError` tells no cause."""
+
+
+def _nearer(root: Incident, case: Case) -> Incident:
+    """The root with the nearer cause that its line reads like, where rules only know a general one."""
+    like = case.observed.likeness.get(root.main.hit.place)
+    generic = case.traits["generic"]
+    unread = generic | case.knowledge.untold
+    least = LIMITS.likely_exception if root.main.traceback else LIMITS.likely_nearer
+    if like is None or root.cause not in generic or like.cause in unread or like.probability < least:
+        return root
+    if len(like.line.text.split()) < _WORDS_OF_A_MESSAGE:
+        return root
+    main = replace(root.main, cause=like.cause, rule=CLASSIFIER)
+    beside = replace(main, hit=like.line, order=like.line.order, role="hint")
+    others = tuple(e for e in root.events if e is not root.main)
+    return replace(root, main=main, events=(main, *((beside,) if like.line is not main.hit else ()), *others))
 
 
 # ── of several that nothing explains, the first ──────────────────────────────────────────────

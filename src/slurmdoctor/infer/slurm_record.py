@@ -15,6 +15,7 @@ from slurmdoctor.infer.case import TELLING, Case, because
 from slurmdoctor.infer.exits import cause_of, worst_exit
 from slurmdoctor.model import (
     CANCELLED,
+    CLASSIFIER,
     EXIT_CODE,
     FAILED,
     HANG,
@@ -80,10 +81,11 @@ def _named(finding: Finding, cause: str, confidence: Confidence, recorded: Reaso
 
 def _replaced(finding: Finding, cause: str, confidence: Confidence, recorded: Reason, *nodes: str) -> Finding:
     """The finding with Slurm's word as its cause in place of the log's root; on the node that alone ran out of memory."""
-    old = () if finding.root is None else (finding.root,)
+    old = () if finding.root is None or finding.rule == CLASSIFIER else (finding.root,)
     without_root = replace(
         finding,
         cascade=(*old, *finding.cascade),
+        reasons=tuple(one for one in finding.reasons if one.code not in ("last-telling-line", "reads-like")),
         root=None,
         suspicion=None,
         origin=Origin(node=nodes[0] if len(nodes) == 1 and cause == HOST_OOM else None),

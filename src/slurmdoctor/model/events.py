@@ -483,6 +483,25 @@ class Ending(Frozen):
     """The line that looks most like an end,"""
     shown: tuple[Line, ...] = ()
     """and the last ones of its file."""
+    read: Line | None = None
+    """The line that the classifier takes for an end."""
+
+
+CLASSIFIER = "classifier"
+"""The rule of what no rule knows: the classifier's reading."""
+
+
+class Likeness(Frozen):
+    """What a line reads like, or the most telling one beside it."""
+
+    line: Line
+    cause: str
+    probability: float
+    """Calibrated on lines of programs that were left out of the training."""
+    words: tuple[str, ...]
+    """The words of the line that weighed most."""
+    example: str | None = None
+    """The example of a rule of that cause that is nearest to the line, where one is near."""
 
 
 class Observations(Frozen):
@@ -509,6 +528,10 @@ class Observations(Frozen):
     """The work that rank 0's last words tell of, where it was not done."""
     ending: Ending = Ending()
     """Nothing where a line may prove why the job ended."""
+    likeness: Mapping[tuple[int, int], Likeness] = field(default_factory=dict)
+    """Of the last telling line, and of errors that rules name in general: what the classifier takes them for, by place."""
+    in_good_run: Mapping[tuple[int, int], bool] = field(default_factory=dict)
+    """Of each event's place, whether a run that ended well has the same line; nothing where none is given."""
     files: tuple[LogFile, ...] = ()
     zone: int | None = None
     """Seconds east of UTC of the log's stamps, where they name a zone."""

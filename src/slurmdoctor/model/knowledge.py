@@ -319,6 +319,11 @@ class Knowledge(Frozen, dict=True, array_like=True):
         return {one: frozenset(cause.id for cause in self.causes.values() if one in cause.traits) for one in traits}
 
     @cached_property
+    def untold(self) -> frozenset[str]:
+        """Causes that no line tells by its words alone: how a process ended tells them, or they follow from another's failure."""
+        return self.traits["exit-only"] | {cause.id for cause in self.causes.values() if cause.role == "cascade"}
+
+    @cached_property
     def cause_of_state(self) -> Mapping[str, str]:
         """Slurm's job state -> the cause that it means: TIMEOUT -> time-limit."""
         return {state: cause.id for cause in self._ours_first for state in cause.slurm_states}

@@ -83,6 +83,14 @@ class Limits(Frozen):
     overdue: float = 2.0
     """Times the limit after which a watchdog's report is late."""
 
+    # ── what no rule knows ──
+    likely: float = 0.5
+    """Probability from which the classifier's cause is named where no rule names one,"""
+    likely_nearer: float = 0.8
+    """from which it is named in place of a rule's general one,"""
+    likely_exception: float = 0.9
+    """and in place of a traceback's."""
+
     # ── silence: who did not come? ──
     few: int = 4
     """At most one in so many ranks may be missing, silent, or at another place than the others: else the log is cut."""

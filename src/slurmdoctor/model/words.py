@@ -101,6 +101,7 @@ job       a batch system other than Slurm, of the whole job
 EXIT_CODE: Final = "exit-code"
 """The answer where a process failed and nothing says why."""
 PYTHON_ERROR: Final = "python-error"
+PROGRAM_ERROR: Final = "program-error"
 """A traceback that no rule knows."""
 COLLECTIVE_TIMEOUT: Final = "collective-timeout"
 """The sequence numbers that name a silent culprit are those of collectives."""

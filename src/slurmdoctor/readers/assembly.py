@@ -13,9 +13,11 @@ from typing import Any
 from slurmdoctor.matching import captures
 from slurmdoctor.model import (
     MOST_TASKS,
+    Event,
     ExitFormat,
     ExitReport,
     Knowledge,
+    Likeness,
     Line,
     LogFile,
     Observations,
@@ -39,6 +41,7 @@ from slurmdoctor.readers.steps import find_memory, find_steps
 from slurmdoctor.readers.survival import find_restarts, judge_survival
 from slurmdoctor.readers.targets import Plan, Reading, kind_of, plan_reading
 from slurmdoctor.readers.tracebacks import add_endings, join_tracebacks, read_stack
+from slurmdoctor.readers.unknown_lines import classify, hash_of
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
@@ -48,9 +51,14 @@ _AT_LEAST = 64
 
 
 def assemble(
-    matches: SearchResult, lines: Excerpts, knowledge: Knowledge, facts: Mapping[str, Any] = MappingProxyType({})
+    matches: SearchResult,
+    lines: Excerpts,
+    knowledge: Knowledge,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    classifier: bool = True,
+    known: frozenset[int] | None = None,
 ) -> Observations:
-    """All that the kept lines show. `facts` are those that the batch script shows."""
+    """All that the kept lines show. `facts` are those that the batch script shows, `known` the lines of good runs."""
     plan = plan_reading(matches.groups)
     kept = _lines_by_kind(plan, lines)
     signals = sorted(_signals(kept["signals"]), key=lambda signal: signal.order)
@@ -63,17 +71,7 @@ def assemble(
     )
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
     by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals)}, repeats, plan)
-    by_wording = [rule for rule in knowledge.rules if rule.by_wording]
-
-    def recognise(line: Line) -> None:
-        wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
-        by_rules.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
-        for rule in by_wording:
-            if admits(rule, line.raw):
-                by_rules.add(rule, line, 1)
-
-    loose = [line for line, _ in kept["exception"] if exception_of(line.text)]
-    joined = join_tracebacks([line for line, _ in kept["traceback"]], loose, by_rules, lines, recognise)
+    joined = _with_tracebacks(kept, by_rules, matches, knowledge, lines)
     joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
     statuses, by_message = place_collectives(collectives, rank_map)
@@ -84,6 +82,9 @@ def assemble(
     events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
+    ending, likeness = find_ending(events, lines, knowledge), dict[tuple[int, int], Likeness]()
+    if classifier:
+        events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())
     reports = complete_reports(reports, rank_map)
     signals = sorted([*signals, *find_restarts(events, reports, lines)], key=lambda signal: signal.order)
     out_of_time = () if lines.complete else (reason("out-of-time-again"),)
@@ -101,7 +102,9 @@ def assemble(
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
         zone=lines.zone,
-        ending=find_ending(events, lines, knowledge),
+        ending=ending,
+        likeness=likeness,
+        in_good_run={} if known is None else {e.hit.place: hash_of(e.hit.text) in known for e in events},
         files=tuple(LogFile(s.name, s.searched, s.lines, _is_cut(n, lines)) for n, s in enumerate(lines.sources)),
         notes=(*matches.notes, *plan.notes, *too_many, *lines.meter.notes, *unread, *out_of_time),
         complete=matches.complete and lines.complete,
@@ -119,6 +122,23 @@ def _lines_by_kind(plan: Plan, lines: Excerpts) -> Mapping[str, list[tuple[Line,
             break
         kept[kind_of(place.target)].append((lines.at(place.source, place.offset), place))
     return kept
+
+
+def _with_tracebacks(
+    kept: Mapping[str, Kept], by_rules: RuleEvents, matches: SearchResult, knowledge: Knowledge, lines: Excerpts
+) -> list[Event]:
+    """The events of rules, and those of exceptions with their tracebacks."""
+    by_wording = [rule for rule in knowledge.rules if rule.by_wording]
+
+    def recognise(line: Line) -> None:
+        wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
+        by_rules.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
+        for rule in by_wording:
+            if admits(rule, line.raw):
+                by_rules.add(rule, line, 1)
+
+    loose = [line for line, _ in kept["exception"] if exception_of(line.text)]
+    return join_tracebacks([line for line, _ in kept["traceback"]], loose, by_rules, lines, recognise)
 
 
 def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan: Plan) -> RuleEvents:

@@ -160,6 +160,15 @@ def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) 
     return Ending(telling, shown.get(source, ()))
 
 
+def ends_of_files(lines: Excerpts) -> Iterator[list[Line]]:
+    """The last lines of each of the last files, the last one first."""
+    for source in range(len(lines.sources))[-_FEW:]:
+        yield list(_upwards(lines, source, lines.sources[source].length, _FAR, _MOST_CANDIDATES))
+
+
+_FAR, _MOST_CANDIDATES = 64 * 1024, 200
+
+
 def _telling(last: Iterable[Line], knowledge: Knowledge) -> Iterator[tuple[bool, int, Line]]:
     """(whether it is no complaint, lines below it, line) of the last complaint, and of the last other line that is no noise."""
     work = 0
@@ -186,6 +195,11 @@ def _upwards(lines: Excerpts, source: int, end: int, reach: int, most: int) -> I
     some = ((offset, state) for offset, state in states if state.strip() and len(state) <= _LONGEST)
     for offset, state in islice(some, most):
         yield lines.line(source, offset, state)
+
+
+def is_noise(line: Line, knowledge: Knowledge) -> bool:
+    """Whether the line is none that tells of an error: a frame, a rule, a row of a table, an exit of others."""
+    return not line.text.strip() or _any(_NO_COMPLAINT, line) or _follows(line, knowledge)
 
 
 def _any(patterns: Iterable[object], line: Line) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -322,6 +322,13 @@ def _named_missing(v: Values) -> str:
     return f"{report} names {names_of(v['ranks'])} as missing"
 
 
+def _reads_like(cause: str, words: Sequence[str], example: str | None, sure: bool) -> str:
+    if example and sure:
+        return f"no rule knows this line; it reads like `{cut(example, 100)}` ({cause})"
+    shown = f" by {listed([f'`{one_line(redact(word))}`' for word in words])}" if words else ""
+    return f"no rule knows this line; it reads {'' if sure else 'a little '}like {cause}{shown}"
+
+
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "survived": lambda v: f"ignored {plural(v['count'], 'earlier error')} that the job recovered from",
     "exit-status-zero": "the job's exit status is 0",
@@ -330,6 +337,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "stopped-short": "the last step is {step} of {steps}: the job is still running, or it ended without printing why",
     "cut-short": "the log ends in the middle of a line: what came next is missing",
     "earlier-attempts": _earlier,
+    "in-good-run": "the run that ended well has this line, too: look for another reason",
+    "not-in-good-run": "the run that ended well does not have this line",
     "last-telling-line": "no traceback from this rank; its last relevant line names the cause",
     "after-own-wait": lambda v: (
         f"{listed(v['causes'])} only on ranks that had timed out waiting for another rank before: a consequence"
@@ -401,6 +410,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "still-running": "the job is still running; this is what is known so far",
     "recorded": _recorded,
     "preempted-as": "Slurm preempted the job (recorded state {state})",
+    "reads-like": lambda v: _reads_like(**v),
     "recorded-after": lambda v: f"{sentence(v['said'])}, after the failure",
     "recorded-besides": lambda v: (
         f"{sentence(v['said'])}, but the log's first failure is a different one: both are shown"

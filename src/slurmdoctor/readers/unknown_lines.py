@@ -1,0 +1,107 @@
+"""Asks the classifier about what no rule knows: the lines with which a log ends, and errors that rules name only in general."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence, Set
+from itertools import islice
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from slurmdoctor.classifier import classifier, is_trouble, masked, place_of
+from slurmdoctor.input import Source
+from slurmdoctor.model import CLASSIFIER, LIMITS, PROGRAM_ERROR, Ending, Event, Knowledge, Likeness, Line
+from slurmdoctor.ranks import Excerpts, LabelReader, learn_formats
+from slurmdoctor.readers.last_words import ends_of_files, is_noise
+from slurmdoctor.readers.rule_events import event_at
+
+_MOST = 16
+"""Errors that are asked about, the first ones."""
+_MOST_NEW = 3
+"""Last lines that are shown."""
+_MOST_LINES = 240
+"""Last lines that are asked about: each new one takes a quarter of a millisecond."""
+
+
+def classify(
+    events: Sequence[Event], ending: Ending, knowledge: Knowledge, lines: Excerpts, known: Set[int] = frozenset()
+) -> tuple[list[Event], Ending, dict[tuple[int, int], Likeness]]:
+    """The events, with one of role `hint` for the most telling last line; how the log ends; what it and general errors read like.
+
+    A line that is `known` from a run that ended well is no reason why this one failed.
+    """
+    found: dict[tuple[int, int], Likeness] = {}
+    read = {e.hit.place for e in events}  # by a rule, which knows better
+    general = [e for e in events if e.role in ("root", "either") and e.cause in knowledge.traits["generic"]]
+    for event in general[:_MOST]:
+        # what follows a traceback comes of it
+        around = (*lines.above(event.hit, _ABOVE), *(() if event.traceback else lines.below(event.hit, _BELOW)))
+        near = [one for one in around if one.place not in read and not is_noise(one, knowledge)]
+        found[event.hit.place] = _near(event.hit, near, knowledge)
+    if ending.telling is None:
+        return list(events), ending, found
+    below = (line for last in ends_of_files(lines) for line in last if hash_of(line.text) not in known)
+    new = tuple(islice((line for line in below if not is_noise(line, knowledge)), _MOST_NEW))
+    telling = ending.telling if hash_of(ending.telling.text) not in known or not new else new[0]
+    ending = replace(ending, telling=telling, shown=new[::-1])
+    line = _most_telling(lines, knowledge, read, known)
+    if line is None or not is_trouble(line.text):
+        return list(events), replace(ending, read=line), found
+    like = found[line.place] = classifier().likeness(line)
+    named = like.probability >= LIMITS.likely and like.cause not in knowledge.untold
+    cause = like.cause if named else PROGRAM_ERROR
+    return [*events, event_at(line, cause, "hint", CLASSIFIER)], replace(ending, read=line), found
+
+
+def _near(line: Line, near: Sequence[Line], knowledge: Knowledge) -> Likeness:
+    """What a line or its neighbors read like: of those that an expert would rather point to the likest to a cause of its own."""
+    scored = [(classifier().decisive(one.text, *place_of(one.text, _AT)), one) for one in (line, *near)]
+    ranked = sorted(scored, key=lambda one: -one[0])[:_BEST]
+    generic = knowledge.traits["generic"]
+    read = []
+    for score, one in ranked:
+        like = classifier().likeness(one)
+        share = math.exp(score - ranked[0][0]) ** 0.5
+        read.append(replace(like, probability=round(like.probability * share, 4)))
+    return max(read, key=lambda one: (one.cause not in generic) * one.probability)
+
+
+_ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
+
+
+def _most_telling(
+    lines: Excerpts, knowledge: Knowledge, read: Collection[tuple[int, int]], known: Set[int]
+) -> Line | None:
+    """Of the last lines of all files the one that reads most like what an expert would point to; the first of its kind."""
+    asked = ((below, line) for last in ends_of_files(lines) for below, line in enumerate(last))
+    scored = [
+        (classifier().decisive(line.text, *place_of(line.text, below)), -line.order, line)
+        for below, line in islice(asked, _MOST_LINES)
+        if line.place not in read and "\ufffd" not in line.text and not is_noise(line, knowledge)
+        if hash_of(line.text) not in known
+    ]
+    return max(scored, key=lambda one: one[:2], default=(0, 0, None))[2]
+
+
+# ── what a good run says, too ────────────────────────────────────────────────────────────────
+
+_MOST_READ = 16 * 1024 * 1024
+"""Bytes of a good run's file that are read: its beginning."""
+
+
+def known_lines(sources: Sequence[Source], labels: LabelReader) -> frozenset[int]:
+    """What the lines of runs that ended well say, without their labels and numbers, each as a hash."""
+    found: set[int] = set()
+    for source, form in zip(sources, learn_formats(sources, labels), strict=True):
+        for block in source.blocks():
+            rows = block.data[: block.size].decode("utf-8", "replace").splitlines()
+            found.update(hash_of(labels.strip_labels(row, form)[1]) for row in set(rows))
+            if block.offset > _MOST_READ:
+                break
+    return frozenset(found)
+
+
+def hash_of(text: str) -> int:
+    """A line's text without its numbers, as a hash."""
+    return crc32(masked(text).encode("utf-8", "replace"))
