@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slurmdoctor.cli import rules_option
+from slurmdoctor.cli import PATH, rules_option
 from slurmdoctor.cli.output import format_option, in_line, say, show
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.knowledge import current
-from slurmdoctor.model import Knowledge, UserError
+from slurmdoctor.model import EXIT_CODE, Knowledge, UserError
 from slurmdoctor.report import plural
 
 if TYPE_CHECKING:
@@ -80,9 +80,10 @@ def check(paths: tuple[Path, ...]) -> None:
 @rules.command()
 @click.argument("cause")
 @click.option("--line", help="A line of a log that shows the failure; the draft's pattern is made from it.")
+@click.option("--log", type=PATH, help="A log of such a failure, instead: the line is the one that diagnose finds.")
 @click.option("--rule", default="first", show_default=True, help="The rule's short name, such as the program's.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it.")
-def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
+def new(cause: str, line: str | None, log: str | None, rule: str, folder: Path) -> None:
     """Write the first draft of a rule file.
 
     CAUSE is a name of your own, `site/my-cause`, or one of slurmdoctor's, to which the file then adds a rule.
@@ -91,6 +92,8 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     from slurmdoctor.knowledge.workshop import check_paths, draft, file_name
     from slurmdoctor.report import redact
 
+    if log is not None:
+        line = _found_in(log)
     try:
         known = load(folders(), examples=False)
     except RuleError:  # a mistake in another file must not stop this one
@@ -111,6 +114,17 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     for problem in left:
         say("  " + in_line(f"line {problem.place.line}: {problem.what}; {problem.mend}"))
     say(f"Then: slurmdoctor rules check {in_line(file)}")
+
+
+def _found_in(log: str) -> str:
+    """The line of a failed job's log that tells most."""
+    from slurmdoctor.pipeline import diagnose
+
+    found = diagnose(log, failed=True, rank_timelines=False)
+    line = found.last_words if found.cause.id == EXIT_CODE else found.first_failure.text
+    if line is None:
+        raise UserError(f"{in_line(log)} has no line that tells why", "give one with --line")
+    return line
 
 
 @rules.command()

@@ -47,7 +47,7 @@ def classify(
     ending = replace(ending, telling=telling, shown=new[::-1])
     line = _most_telling(lines, knowledge, read, known)
     if line is None or not is_trouble(line.text):
-        return list(events), replace(ending, read=line), found
+        return list(events), ending, found
     like = found[line.place] = classifier().likeness(line)
     named = like.probability >= LIMITS.likely and like.cause not in knowledge.untold
     cause = like.cause if named else PROGRAM_ERROR

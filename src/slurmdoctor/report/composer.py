@@ -81,7 +81,7 @@ def compose(
         facts=facts,
         coverage=_coverage(finding, timeline, observed),
         rank_timelines=_worded(rank_timelines, observed, numbers, named.title or ""),
-        last_words=observed.ending.telling.text if observed.ending.telling else None,
+        last_words=last.text if (last := observed.ending.read or observed.ending.telling) else None,
     )
     if cause is None:
         return found
