@@ -39,6 +39,8 @@ SIDE = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "n
 LINE_WEIGHTS, CAUSE_WEIGHTS = 16_000, 60_000
 MOST_LINES = 24
 """Lines of a log besides the decisive ones that are kept: the last ones, and some of the others."""
+PROBABILITIES = (0.0, 0.3, 0.5, 0.7, 0.9)
+"""Where the rows of the reliability table begin."""
 CONDITIONAL = ("nemo-home",)
 """Causes that no line shows by itself: what the log shows besides decides."""
 
@@ -223,15 +225,17 @@ def measure(logs: Sequence[Log], examples: Sequence[tuple[str, str]], part: int,
     left_out = set(sorted({log.source for log in logs})[part::parts])
     made = Classifier(train([log for log in logs if log.source not in left_out], examples))
     asked = [log for log in logs if log.source in left_out and log.cause and any(one.hit for one in log.lines)]
-    found = {"logs": len(asked), "line first": 0, "line in three": 0, "cause": 0, "sure": 0, "sure and right": 0}
+    found = {"logs": len(asked), "line first": 0, "line in three": 0, "cause": 0}
+    found |= {f"{word} from {low:.1f}": 0 for low in PROBABILITIES for word in ("said", "right")}
     for log in asked:
         best = sorted(log.lines, key=lambda one: -made.score(one.words))
         cause, probability = made.cause_of(next(one.pieces for one in best if one.hit))
         found["line first"] += best[0].hit
         found["line in three"] += any(one.hit for one in best[:3])
         found["cause"] += cause == log.cause
-        found["sure"] += probability >= 0.7
-        found["sure and right"] += probability >= 0.7 and cause == log.cause
+        low = max(one for one in PROBABILITIES if one <= probability)
+        found[f"said from {low:.1f}"] += 1
+        found[f"right from {low:.1f}"] += cause == log.cause
     return found
 
 
