@@ -128,9 +128,12 @@ def at_once(apart: float) -> object:
     return name_first_rank(finding, both, case(attempt, seen(rank_map=RankMap(world_size=2)))).origin.rank
 
 
-def read_as(probability: float, log: str) -> object:
-    with mock.patch.object(Classifier, "likeness", lambda _, line: Likeness(line, "disk-full", probability, ())):
-        return diagnose(log, exit_status=1).cause.id
+def read_as(probability: float, log: str, status: int | None = 1, decisive: float = 9.0) -> object:
+    with (
+        mock.patch.object(Classifier, "likeness", lambda _, line: Likeness(line, "disk-full", probability, ())),
+        mock.patch.object(Classifier, "decisive", lambda *_: decisive),
+    ):
+        return diagnose(log, exit_status=status).cause.id
 
 
 EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
@@ -167,6 +170,7 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "at_once": (at_once, 10.0, 10.1),
     "likely": (lambda n: read_as(n, "the table of part 3 is corrupt\n"), 0.5, 0.4999),
     "likely_nearer": (lambda n: read_as(n, "solver: matrix of part 3 cannot be factorized, giving up\n"), 0.8, 0.7999),
+    "decisive": (lambda n: read_as(0.99, "the table of part 3 is corrupt\n", None, n), 2.3, 2.29),
     "likely_exception": (lambda n: read_as(n, raised("RuntimeError: step 3 went wrong")), 0.9, 0.8999),
 }  # fmt: skip
 """Each limit: what judges by it, and the nearest quantities on its two sides."""

@@ -198,8 +198,13 @@ def _upwards(lines: Excerpts, source: int, end: int, reach: int, most: int) -> I
 
 
 def is_noise(line: Line, knowledge: Knowledge) -> bool:
-    """Whether the line is none that tells of an error: a frame, a rule, a row of a table, an exit of others."""
-    return not line.text.strip() or _any(_NO_COMPLAINT, line) or _follows(line, knowledge)
+    """Whether the line is none that tells of an error: a frame, a rule, a row of a table, an exit of others, a good end."""
+    return (
+        not line.text.strip()
+        or _any(_NO_COMPLAINT, line)
+        or _follows(line, knowledge)
+        or _tells(line, knowledge, "finished")
+    )
 
 
 def _any(patterns: Iterable[object], line: Line) -> bool:
@@ -208,8 +213,13 @@ def _any(patterns: Iterable[object], line: Line) -> bool:
 
 def _is_work(line: Line, knowledge: Knowledge) -> bool:
     """Whether the line counts steps."""
-    steps = (s for s in knowledge.signals if s.kind == "progress" and admits(s, line.raw))
-    return _any(_WORK, line) or any(compiled(one.regex).search(line.text) for one in steps)
+    return _any(_WORK, line) or _tells(line, knowledge, "progress")
+
+
+def _tells(line: Line, knowledge: Knowledge, kind: str) -> bool:
+    """Whether the line is a signal of this kind."""
+    signals = (signal for signal in knowledge.signals if signal.kind == kind and admits(signal, line.raw))
+    return any(compiled(signal.regex).search(line.text) for signal in signals)
 
 
 def _follows(line: Line, knowledge: Knowledge) -> bool:

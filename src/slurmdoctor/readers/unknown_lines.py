@@ -18,6 +18,8 @@ from slurmdoctor.readers.rule_events import event_at
 
 _MOST = 16
 """Errors that are asked about, the first ones."""
+_FEW_BELOW = 3
+"""Lines that may stand below what ended a program."""
 _MOST_NEW = 3
 """Last lines that are shown."""
 _MOST_LINES = 240
@@ -41,17 +43,20 @@ def classify(
         found[event.hit.place] = _near(event.hit, near, knowledge)
     if ending.telling is None:
         return list(events), ending, found
-    below = (line for last in ends_of_files(lines) for line in last if hash_of(line.text) not in known)
-    new = tuple(islice((line for line in below if not is_noise(line, knowledge)), _MOST_NEW))
+    last = (line for end in ends_of_files(lines) for line in end if hash_of(line.text) not in known)
+    new = tuple(islice((line for line in last if not is_noise(line, knowledge)), _MOST_NEW))
     telling = ending.telling if hash_of(ending.telling.text) not in known or not new else new[0]
     ending = replace(ending, telling=telling, shown=new[::-1])
-    line = _most_telling(lines, knowledge, read, known)
+    score, below, line = _most_telling(lines, knowledge, read, known)
     if line is None or not is_trouble(line.text):
         return list(events), ending, found
     like = found[line.place] = classifier().likeness(line)
     named = like.probability >= LIMITS.likely and like.cause not in knowledge.untold
     cause = like.cause if named else PROGRAM_ERROR
-    return [*events, event_at(line, cause, "hint", CLASSIFIER)], replace(ending, read=line), found
+    # the last words of a log that read like the end of a program show that it failed, as a rule's do
+    ends = below <= _FEW_BELOW and score >= LIMITS.decisive and named and like.probability >= LIMITS.likely_nearer
+    event = event_at(line, cause, "either" if ends else "hint", CLASSIFIER)
+    return [*events, event], replace(ending, read=line), found
 
 
 def _near(line: Line, near: Sequence[Line], knowledge: Knowledge) -> Likeness:
@@ -72,16 +77,20 @@ _ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
 
 def _most_telling(
     lines: Excerpts, knowledge: Knowledge, read: Collection[tuple[int, int]], known: Set[int]
-) -> Line | None:
-    """Of the last lines of all files the one that reads most like what an expert would point to; the first of its kind."""
+) -> tuple[float, int, Line | None]:
+    """Of the last lines of all files the one that reads most like what an expert would point to, the first of its kind.
+
+    (how much it reads so, lines of its file below it, the line)
+    """
     asked = ((below, line) for last in ends_of_files(lines) for below, line in enumerate(last))
     scored = [
-        (classifier().decisive(line.text, *place_of(line.text, below)), -line.order, line)
+        (classifier().decisive(line.text, *place_of(line.text, below)), -line.order, below, line)
         for below, line in islice(asked, _MOST_LINES)
         if line.place not in read and "\ufffd" not in line.text and not is_noise(line, knowledge)
         if hash_of(line.text) not in known
     ]
-    return max(scored, key=lambda one: one[:2], default=(0, 0, None))[2]
+    score, _, below, line = max(scored, key=lambda one: one[:2], default=(0.0, 0, 0, None))
+    return score, below, line
 
 
 # ── what a good run says, too ────────────────────────────────────────────────────────────────
