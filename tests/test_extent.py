@@ -35,7 +35,7 @@ def test_six_hundred_ranks_are_six_hundred(error: str) -> None:
     verdict = diagnose("world_size=640\n" + errors(range(600), error))
     assert headline(verdict).startswith("600 of 640 ranks (0-599)")
     assert extent(verdict) == {"failed": 600, "of": 640, "ranks": "0-599", "nodes": []}
-    assert [(g.standing, len(g.ranks)) for g in verdict.ranks] == [("first", 1), ("first", 599), ("silent", 40)]
+    assert [(g.standing, len(g.ranks)) for g in verdict.ranks] == [("first", 600), ("silent", 40)]
 
 
 def test_only_of_a_known_number_there_is_all_and_of() -> None:

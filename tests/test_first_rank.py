@@ -52,16 +52,27 @@ def test_all_ranks_that_failed_alike() -> None:
     assert (found.how, found.together) == ((reason("all-alike", count=2, rank=0, all=True),), (0, 1))
     assert named(*two).together == (0, 1), "ranks count from 0"
     assert named(*two).how == (reason("all-alike", count=2, rank=0, all=False),), "the size is not known"
-    assert (found.origin.rank, named(*two).origin.rank) == (None, 0), "of all at once none was first"
+    assert (found.origin.rank, named(*two).origin.rank) == (None, None), "of all at once none was first"
     late = incident("cuda-oom", 1, 20.5, 2)
     assert named(two[0], late, known=RankMap(world_size=2)).origin.rank == 0, "ten seconds later is not at once"
     some = named(*two, known=RankMap(world_size=3))
-    assert (some.how, some.together) == (
-        (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),
-        (),
-    )
-    assert named(*two, known=RankMap(seen=frozenset({2}))).together == ()
-    assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).together == ()
+    assert (some.how, some.together) == ((reason("all-alike", count=2, rank=0, all=False),), (0, 1))
+    assert named(*two, known=RankMap(seen=frozenset({2}))).together == (0, 1)
+
+
+def test_of_some_that_failed_alike_one_may_stand_out() -> None:
+    one, other = incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 11.0, 2)
+    assert named(one, other).origin.rank is None
+    by_clock = named(one, incident("cuda-oom", 2, 11.1, 2))
+    assert by_clock.how == (reason("first-of-alike", order="timestamps", aligned=False, ranks=(1, 2)),)
+    assert (by_clock.origin.rank, by_clock.together) == (1, ())
+    traceback = replace(one.main, traceback=("frame", "error"))
+    assert named(replace(one, main=traceback, events=(traceback,)), other).origin.rank == 1
+    both = replace(traceback, origin=other.main.origin)
+    of_two = replace(other, main=both, events=(both,))
+    assert named(replace(one, main=traceback, events=(traceback,)), of_two).origin.rank is None
+    first, second = (replace(report(1, rank), first=rank == 1) for rank in (1, 2))
+    assert named(one, other, reports=(first, second)).origin.rank == 1, "the launcher calls it the first"
     assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)
 
 
@@ -120,7 +131,7 @@ def test_of_several_processes_that_crashed_a_rank_printed_again_is_no_ones() -> 
 def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
     main, beside = event("cuda-oom", 0, 10.0, 1, others=frozenset({2})), event("peer-lost", 1, 10.0, 2)
     found = named(Incident(main, (main, beside)), known=RankMap(world_size=3))
-    assert found.how == (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 2)),)
+    assert found.how == (reason("all-alike", count=2, rank=0, all=False),)
 
 
 def test_uncaught_exceptions_of_different_kinds_are_not_alike() -> None:
@@ -155,9 +166,11 @@ def test_of_ranks_alike_the_one_that_was_not_stopped_is_first() -> None:
     stopped, ended = told(-15, 3, 50), told(1, 5, 60)
 
     def first(*ends: ExitReport, second: Incident = other, order: Order = "timestamps") -> int | None:
-        return named(root, second, reports=ends, order=order).origin.rank
+        found = named(root, second, reports=ends, order=order).root
+        return found.main.origin.rank if found else None
 
-    assert first(stopped, ended) == 5
+    assert first(stopped, ended) == named(root, other, reports=(stopped, ended)).origin.rank == 5
+    assert named(root, other, reports=(stopped, told(-15, 5, 60))).origin.rank is None
     assert first(told(1, 3, 50), ended) == 3
     assert first(stopped, told(-15, 5, 60)) == 3
     assert first(stopped) == 3

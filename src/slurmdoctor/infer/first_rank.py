@@ -91,33 +91,45 @@ def _named(
     incidents: Sequence[Incident],
     case: Case,
 ) -> Finding:
-    """The root's rank, where it was the first or alone; where all ranks failed the same way at once there is none."""
+    """The root's rank, where it was the first or alone; of ranks that failed the same way at once there is no first one."""
     rank, world, node_of = origin.rank, world_of(case.observed), case.rank_map.node_of
     assert rank is not None
     together = tuple(ranks_together(root, incidents, case.knowledge))
     everyone = len(together) > 1 and len(together) >= max(len(world.ranks), together[-1] + 1)
+    apart = _apart(root, incidents, case)
+    # a clock, a launcher or the only traceback tells who of some was first; one mistake of the program meets all of them
+    at_once = apart <= (LIMITS.at_once if everyone and world.complete else TICK) and len(together) > 1
+    at_once = at_once and (everyone or not _stands_out(finding, root, together, case))
     if root.cause == HANG and len(together) > 1:  # who stood still alike is not told apart by milliseconds
         origin = Origin(time=origin.time, dated=origin.dated)
         how: tuple[Reason, ...] = (reason("stood-still-alike", ranks=together),)
     else:
-        if everyone:
-            known = (reason("all-alike", count=len(together), rank=rank, all=world.complete),)
+        if everyone or at_once:
+            known = (reason("all-alike", count=len(together), rank=rank, all=everyone and world.complete),)
         elif len(together) > 1:
             known = (reason("first-of-alike", order=case.timeline.order, aligned=_aligned(case), ranks=together),)
         how = known or (_how_known(finding, root, rank, case),)
         here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
         if any(event.rank_basis == "lone-launcher" for event in here):
             how = (*how, reason("local-rank-assumed"))
-    if everyone and world.complete and _at_once(root, incidents, case):
+    if at_once:
         one_node = len({node_of.get(rank, origin.node) for rank in together}) == 1
         origin = replace(origin, rank=None, local_rank=None, node=origin.node if one_node else None)
-    return replace(finding, origin=origin, how=how, together=together if everyone else ())
+    return replace(finding, origin=origin, how=how, together=together if everyone or at_once else ())
 
 
-def _at_once(root: Incident, incidents: Sequence[Incident], case: Case) -> bool:
-    """Whether no clock shows one of those who failed the same way far before the others: then none of them was first."""
+def _apart(root: Incident, incidents: Sequence[Incident], case: Case) -> float:
+    """How many seconds the root came before the others that failed the same way; 0 where no clock shows it."""
     together = (i for i in incidents if same_failure(i, root, case.knowledge) and i.main.ranks - root.main.ranks)
-    return min((case.key(i)[0] for i in together), default=0.0) - case.key(root)[0] <= LIMITS.at_once
+    return min((case.key(i)[0] for i in together), default=0.0) - case.key(root)[0]
+
+
+def _stands_out(finding: Finding, root: Incident, together: Sequence[int], case: Case) -> bool:
+    """Whether, of some that failed the same way, the root's rank alone is called the first, was not stopped, or has a traceback."""
+    first = {one for report in first_reports(case) for one in report.ranks}
+    own = {one for one, end in _ends(case).items() if end != "terminated"}
+    ended = {e.origin.rank for e in _own_events(finding, root) if e.traceback}
+    return {root.main.origin.rank} in ({*together} & first, {*together} & own, ended)
 
 
 def _where_it_ended(finding: Finding, root: Incident, case: Case) -> Origin:
@@ -210,9 +222,14 @@ def _struck(finding: Finding, root: Incident, case: Case) -> tuple[Origin, tuple
     return origin, ()
 
 
+def _ends(case: Case) -> dict[int | None, str]:
+    """How each rank ended, as its launcher says."""
+    return {one: r.exit.exit_class for r in case.reports if r.kind != "step" for one in r.ranks}
+
+
 def _ended_by_itself(root: Incident, rank: int, incidents: Sequence[Incident], case: Case) -> Incident | None:
     """Of ranks that failed the same way at once, the one that ended by itself came before those that were stopped meanwhile."""
-    ends: dict[int | None, str] = {one: r.exit.exit_class for r in case.reports if r.kind != "step" for one in r.ranks}
+    ends = _ends(case)
     if ends.get(rank) != "terminated":
         return None
     for other in incidents:
