@@ -97,25 +97,6 @@ def test_the_suspects_own_incident_becomes_the_root() -> None:
     assert (found.root, found.same) == (own, (root, reported, other))
 
 
-@pytest.mark.parametrize(
-    ("captures", "report", "ranks", "confidence"),
-    [
-        ({"missing_ranks": "3, 5"}, "barrier", (3, 5), "low"),
-        ({"missing_ranks": "3"}, "barrier", (3,), "medium"),
-        ({"lagging_ranks": "12 x"}, "desync", (12,), "medium"),
-    ],
-)
-def test_a_barrier_or_a_desync_report_names_who_did_not_come(
-    captures: Any, report: str, ranks: tuple[int, ...], confidence: Any
-) -> None:
-    naming, other = (incident(cause, 2, 101.0, 5, captures=captures) for cause in (WAIT, "cuda-oom"))
-    alone, how = wait(0), reason("named-missing", report=report, ranks=ranks)
-    for finding in (failed(alone, same=(naming,)), failed(alone, cascade=(naming,)), failed(naming, same=(alone,))):
-        found = find_suspect(finding, case(timeline(), observed(RankMap(world_size=64))))
-        assert found.suspicion == Suspicion("missing", ranks, (), how, confidence)
-    assert find_suspect(failed(alone, cascade=(other,)), case(timeline(), observed())).suspicion is None
-
-
 @pytest.mark.parametrize(("cause", "named"), [("time-limit", "hang"), ("hang", "hang"), (WAIT, WAIT)])
 def test_the_rank_that_stands_elsewhere_is_the_suspect(cause: str, named: str) -> None:
     finding = failed(incident(cause, None, 100.0, 1), rule="made")

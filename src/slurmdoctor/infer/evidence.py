@@ -84,6 +84,7 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
     if finding.suspicion is not None:  # what the suspect prints of itself, then what a rank prints that waits for it
         waits = {status.order for status in timeline.collectives if status.op is not None}
         own += [i.main for i in finding.same if i.main.order in waits][:1]
+        own += [_hint(line) for line in (finding.suspicion.line,) if line is not None]
     # of symptoms, what says the same again comes last
     again = root.main.rule if root.main.role == "cascade" else None
     own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)

@@ -6,7 +6,7 @@ the timeout, a program that was done, or a node without InfiniBand tell why. A r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from slurmdoctor.model import (
     ID_TIMEOUT,
     LIMITS,
     MOST_RANKS,
+    PEER_LOST,
     SOCKET_FALLBACK,
     Busy,
     Confidence,
@@ -30,6 +31,7 @@ from slurmdoctor.model import (
     Reason,
     SignalHit,
     Suspicion,
+    expand,
     number,
     reason,
 )
@@ -49,14 +51,14 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
         finding = because(finding, far)
     if root is None or root.cause not in case.traits["hides-hang"]:
         return finding
-    suspicion = _from_stacks(case.observed)
+    world = world_of(case.observed, case.record)
+    suspicion = _from_stacks(case.observed) or _listed(world, case)
     if root.cause in case.traits["scheduler"]:
         if suspicion is None:
             return finding  # a job that was ended from outside need not have hung
         finding = replace(finding, cause=HANG, rule=None)
-    world = world_of(case.observed, case.record)
     if suspicion is None and root.cause != HANG:
-        suspicion = _from_waits(finding, root, world, case)
+        suspicion = _from_waits(root, world, case)
         if suspicion is not None:
             finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
     if suspicion is not None:
@@ -69,14 +71,11 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     return because(finding, reason("timed-out-first", rank=first.pop())) if len(first) == 1 else finding
 
 
-def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) -> Suspicion | None:
+def _from_waits(root: Incident, world: Members, case: Case) -> Suspicion | None:
     """The suspect by what those tell who waited."""
     exits = {report.ranks[0]: report for report in case.reports if len(report.ranks) == 1}
     explained = bool(_fallen(root, case))
-    works = case.timeline.collectives
-    return _named_by_others(finding) or waiting_ranks.suspect(
-        works, world, exits, case.observed.ranks_that_printed, explained
-    )
+    return waiting_ranks.suspect(case.timeline.collectives, world, exits, case.observed.ranks_that_printed, explained)
 
 
 def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:
@@ -118,17 +117,24 @@ def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason) -> S
     return Suspicion("missing", ranks, waiting, how, sure) if ranks else None
 
 
-def _named_by_others(finding: Finding) -> Suspicion | None:
-    """monitored_barrier and PyTorch's desync report name the ranks that did not come."""
-    missing: set[int] = set()
-    report = ""
-    for event in events_of(finding, *finding.cascade):
-        for group, name in (("lagging_ranks", "desync"), ("missing_ranks", "barrier")):
-            if (named := event.captures.get(group)) and event.cause == COLLECTIVE_TIMEOUT:
-                missing |= {number(n) for n in named.replace(",", " ").split() if n.isdecimal()}
-                report = name
-    ranks = tuple(sorted(missing))
-    return _missing(ranks, (), reason("named-missing", report=report, ranks=ranks))
+def _listed(world: Members, case: Case, alive: Collection[int] = ()) -> Suspicion | None:
+    """Whom the last list below the last step calls missing, or does not have; those `alive` speak themselves."""
+    (start, end), last = case.timeline.span, case.timeline.last_progress
+    start = max(start, last.order if last is not None else start)
+    lists = [m for m in case.observed.signals if m.signal.kind == "members" and start <= m.order < end]
+    if not lists:
+        return None
+    shown = lists[-1]
+    one_by_one = [m.captures["one"] for m in lists if "one" in m.captures]
+    missing = set(expand(shown.captures.get("missing", ",".join(one_by_one)).replace(" ", "")))
+    came = set(expand(shown.captures.get("present", "").replace(" ", "")))
+    if came:
+        world = world if world.complete else Members(range(max(came) + 1), False)
+        absent = set(world.ranks) - came
+        missing = absent if world.few(absent) else set()
+    ranks = tuple(sorted(missing - set(alive)))
+    found = _missing(ranks, tuple(sorted(came)), reason("listed-missing", ranks=ranks, came=bool(came)))
+    return found and replace(found, line=shown.line)
 
 
 # ── who the others waited for, where nobody failed of himself ────────────────────────────────
@@ -151,7 +157,10 @@ def name_missing_peer(finding: Finding, root: Incident, case: Case) -> Finding:
     origin = Origin(time=root.main.origin.time, dated=root.main.origin.dated)
     finding = replace(finding, how=(reason("waited-for-unknown", ranks=ranks),), origin=origin)
     absent = _who_did_not_come(root, printed, case)
-    suspicion = _missing(absent, ranks, reason("never-a-word", waiting=ranks, ranks=absent))
+    suspicion = _listed(world_of(case.observed, case.record), case, printed)
+    if suspicion is not None and root.cause == PEER_LOST:
+        suspicion = replace(suspicion, kind="lost")
+    suspicion = suspicion or _missing(absent, ranks, reason("never-a-word", waiting=ranks, ranks=absent))
     if suspicion is not None:
         return name_suspect(because(replace(finding, suspicion=suspicion), suspicion.how), suspicion, case)
     words = case.observed.last_words.get(0)

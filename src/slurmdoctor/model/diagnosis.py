@@ -26,7 +26,7 @@ from slurmdoctor.model.words import (
 class Suspicion(Frozen):
     """Who held up the collective, or why nobody can be named."""
 
-    kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
+    kind: Literal["mismatch", "behind", "missing", "lost", "all-entered", "unclear"]
     ranks: tuple[int, ...]
     waiting: tuple[int, ...]
     how: Reason
@@ -39,6 +39,8 @@ class Suspicion(Frozen):
     """How many ranks the group has, where the log tells."""
     stuck_in: str | None = None
     """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
+    line: Line | None = None
+    """The line that names the suspect."""
 
 
 class Incident(Frozen):

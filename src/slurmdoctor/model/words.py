@@ -81,7 +81,7 @@ finished    printed that it completed
 """
 RunStateKind = Literal["finished", "hung", "progressing"]
 SignalKind = Literal[
-    "progress", "finished", "survived", "attempt", "start", "begun", "saving", "saved", "resumed", "fact"
+    "progress", "finished", "survived", "attempt", "start", "begun", "saving", "saved", "resumed", "members", "fact"
 ]
 """What a line tells of the job's state (`rules/signals.yaml`); facts have a file of their own."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from slurmdoctor.knowledge import text
 from slurmdoctor.matching import captures
 from slurmdoctor.model import (
     MOST_TASKS,
@@ -45,6 +46,9 @@ from slurmdoctor.readers.unknown_lines import classify, hash_of
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
+_MEMBER = text("member-below")
+_MEMBERS = 64
+"""Lines in which ranks are looked for below one that begins a list of them."""
 _LAST_BYTES = 256
 _AT_LEAST = 64
 """Lines that are read again even where the search took all the time."""
@@ -61,7 +65,7 @@ def assemble(
     """All that the kept lines show. `facts` are those that the batch script shows, `known` the lines of good runs."""
     plan = plan_reading(matches.groups)
     kept = _lines_by_kind(plan, lines)
-    signals = sorted(_signals(kept["signals"]), key=lambda signal: signal.order)
+    signals = sorted(_signals(kept["signals"], lines), key=lambda signal: signal.order)
     reports, too_many = _reports(kept["reports"], lines)
     collectives = [one for line, _ in kept["collective"] if (one := read_collective(line))]
     dumps = [dump for line, _ in lines.meter.each("places", kept["stack"]) if (dump := read_stack(lines, line))]
@@ -152,11 +156,14 @@ def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan
     return events
 
 
-def _signals(kept: Kept) -> Iterator[SignalHit]:
+def _signals(kept: Kept, lines: Excerpts) -> Iterator[SignalHit]:
     for line, reading in kept:
         signal = reading.target
         assert isinstance(signal, Signal)
         if (found := captures(signal.regex, line.text, signal.of_site)) is not None:
+            if "below" in found:  # a label may take the number of a rank for its own
+                listed = [(one["rank"], x) for x in lines.below(line, _MEMBERS) if (one := _MEMBER.search(x.raw))]
+                found, line = {"missing": ",".join(rank for rank, _ in listed)}, (listed[0][1] if listed else line)
             yield SignalHit(signal, line, line.order, found)
 
 

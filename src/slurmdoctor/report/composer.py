@@ -50,6 +50,7 @@ _TITLE_OF_SUSPECT = {
     "mismatch": "called a different collective from the other ranks",
     "behind": "never joined the collective that the other ranks waited in",
     "missing": "never joined the collective that the other ranks waited in",
+    "lost": "stopped answering, so that the others gave up",
     "awaited": "kept the other ranks waiting for its ncclUniqueId",
     "all-entered": "hung inside a collective all ranks had entered (network or GPU)",
 }
@@ -257,7 +258,7 @@ def _silent(finding: Finding, observed: Observations) -> tuple[int, ...]:
     suspicion = finding.suspicion
     if suspicion is None:
         return ()
-    missing = suspicion.ranks if suspicion.kind == "missing" else ()
+    missing = suspicion.ranks if suspicion.kind in ("missing", "lost") else ()
     return tuple(sorted({*missing, *suspicion.silent} - observed.ranks_that_printed))
 
 

@@ -317,11 +317,6 @@ def _all_entered(v: Values) -> str:
     )
 
 
-def _named_missing(v: Values) -> str:
-    report = {"barrier": "monitored_barrier", "desync": "PyTorch's desync report"}[v["report"]]
-    return f"{report} names {names_of(v['ranks'])} as missing"
-
-
 def _reads_like(cause: str, words: Sequence[str], example: str | None, sure: bool) -> str:
     if example and sure:
         return f"no rule knows this line; it reads like `{cut(example, 100)}` ({cause})"
@@ -468,7 +463,11 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{names_of(v['others'])} had entered {v['usual']}"
     ),
     "timed-out-first": "rank {rank} timed out first: it sent the dump signal",
-    "named-missing": _named_missing,
+    "listed-missing": lambda v: (
+        f"the log lists who came, and {names_of(v['ranks'])} not among them"
+        if v["came"]
+        else f"the log lists {names_of(v['ranks'])} as missing"
+    ),
     # what was not read
     "earlier-run": _earlier_run,
     "several-jobs": _several_jobs,
