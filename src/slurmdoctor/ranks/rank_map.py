@@ -23,6 +23,7 @@ class RankMapBuilder:
         self._rank_of_local: dict[tuple[str, int], int] = {}
         self._world: int | None = None
         self._seen: set[int] = set()
+        self._daemons = False
 
     def _take(self, found: Mapping[str, str], origin: Origin) -> None:
         """Take in what a line names of a rank and where it runs."""
@@ -30,6 +31,7 @@ class RankMapBuilder:
             number(found[name]) if name in found else None for name in _NUMBERS
         )
         node = found.get("node")
+        self._daemons |= "daemon" in found
         if comm_size is not None:
             # the largest communicator is the job's; ranks in smaller ones are sub-group ranks
             if comm_size < (self._world or 0):
@@ -49,7 +51,7 @@ class RankMapBuilder:
             taken = (captures(form.pattern, line.text, form.of_site) for form in self._forms)
             if (found := next(filter(None, taken), None)) is not None:
                 self._take(found, line.origin)
-        tasks_are_ranks = not any(r.kind in ("agent", "table") for r in reports)
+        tasks_are_ranks = not self._daemons and not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
             if report.kind == "table" and report.rank is not None:
                 self._add(report.rank, report.node, report.local_rank, report.pid)
