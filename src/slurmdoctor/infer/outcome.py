@@ -126,7 +126,8 @@ def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
         own = [e for e in part if e.role == "either" and e.cause == first.cause]
         return next(iter((*same_chain, *before, *beside, *own)), first)
     if first.role == "either":
-        return next((e for e in part if e.role == "root" and e.cause not in generic), first)
+        died = [e for e in part if e.cause == EXIT_CODE and e.role == "either" and e.order < first.order]
+        return next((e for e in part if e.role == "root" and e.cause not in generic), (*died, first)[0])
     return first
 
 

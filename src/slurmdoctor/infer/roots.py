@@ -62,8 +62,7 @@ def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> 
 def what_stalled(finding: Finding, case: Case) -> Finding:
     """The finding with what stopped the job long before Slurm or a person ended it: an error below its last step."""
     end, state, last = finding.root, finding.state, case.timeline.last_progress
-    idle = state.kind == "hung" or state.began is not None or last is None
-    if end is None or not idle or finding.cause not in case.traits["ends-stalled"]:
+    if end is None or state.kind in ("progressing", "finished") or finding.cause not in case.traits["ends-stalled"]:
         return finding
     endings = case.traits["scheduler"] | case.traits["exit-only"]
     before = [
