@@ -210,7 +210,7 @@ class ExitFormat(Packed):
     literals: tuple[str, ...]
     """Any one of these, present in a line, admits the line to the pattern."""
     pattern: str
-    """Groups: rank, local_rank, node, pid, tasks (who ended); code, signal, words (how)."""
+    """Groups: rank, local_rank, node, pid, tasks (who ended); code, signal, status (of wait), words (how)."""
     kind: ExitReporter = "launcher"
     launcher: str | None = None
     """What the fact `launcher` is where this message is seen: `torchrun`."""
@@ -222,6 +222,8 @@ class ExitFormat(Packed):
     below: int = 0
     above: int = 0
     """How many lines `near` is searched in."""
+    general: bool = False
+    """It reads only lines that no other entry reads."""
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
     source: str = ""

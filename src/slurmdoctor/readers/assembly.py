@@ -32,7 +32,7 @@ from slurmdoctor.model import (
     facts_of,
     reason,
 )
-from slurmdoctor.ranks import Excerpts, RankMapBuilder, of_paths
+from slurmdoctor.ranks import Excerpts, Place, RankMapBuilder, of_paths
 from slurmdoctor.readers.attribution import Clock, RepeatedRanks, date, place_events
 from slurmdoctor.readers.collectives import place_collectives, read_collective
 from slurmdoctor.readers.exit_reports import complete_reports, read_report
@@ -171,9 +171,14 @@ def _reports(kept: Kept, lines: Excerpts) -> tuple[list[ExitReport], tuple[Reaso
     """The exit reports, of which each may name thousands of tasks, and what to tell of those that are too many."""
     found: list[ExitReport] = []
     tasks = left_out = 0
-    for line, reading in lines.meter.each("places", kept):
-        assert isinstance(reading.target, ExitFormat)
-        if report := read_report(reading.target, lines, line):
+    read: set[Place] = set()
+    # a general form counts where no other one reads the line
+    in_order = sorted(kept, key=lambda one: isinstance(one[1].target, ExitFormat) and one[1].target.general)
+    for line, reading in lines.meter.each("places", in_order):
+        form = reading.target
+        assert isinstance(form, ExitFormat)
+        if not (form.general and line.place in read) and (report := read_report(form, lines, line)):
+            read.add(line.place)
             tasks += len(report.tasks)
             found += [report] if tasks <= _MOST_TASKS else []
             left_out += tasks > _MOST_TASKS

@@ -17,6 +17,7 @@ Root Cause (first observed failure):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -79,17 +80,19 @@ def _groups(form: ExitFormat, shown: str, below: Iterable[str], above: Sequence[
         return found
     around = [shown, *islice(below, form.below), *above[: form.above]]
     ends = [end for one in around if (end := captures(form.near, one, form.of_site)) is not None]
-    end = max(ends, key=lambda end: ("signal" in end, len(end)), default=None)
+    end = max(ends, key=lambda end: ("signal" in end, "code" in end), default=None)
     return None if end is None else {**end, **found}
 
 
 def _exit(found: Groups) -> ProcessExit | None:
-    """How the process ended; None where the words name no ending."""
+    """How the process ended, which words may leave open; None where nothing tells it."""
     if "code" in found:
         return from_code(number(found["code"]))
     if signal := found.get("signal"):
         return from_code(-number(signal)) if signal.isdecimal() else from_name(signal)
-    return from_words(found.get("words", ""))
+    if "status" in found:
+        return from_code(os.waitstatus_to_exitcode(number(found["status"])))
+    return from_words(found["words"]) or ProcessExit(None, None, "unknown") if "words" in found else None
 
 
 def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> ExitReport:
