@@ -181,5 +181,5 @@ def test_of_files_that_nobody_could_read_a_row_says_why() -> None:
 
 def test_a_node_that_the_log_only_numbers_is_said() -> None:
     log = "[Node 0] starting\n[Node 2] Traceback (most recent call last):\n[Node 2] ValueError: bad shard\n"
-    assert "a process on node number 2 raised" in diagnose(log).to_text()
+    assert "a process on node 2 raised" in diagnose(log).to_text()
     assert diagnose(log).first_failure.node is None, "no name of a host, so nothing to leave out"

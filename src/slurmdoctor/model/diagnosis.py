@@ -340,6 +340,8 @@ class FirstFailure(Frozen):
     """All ranks that failed the same way at once, where `rank` is only the one first seen (or None)."""
     clock: str | None = None
     """The time of day, as the log shows it."""
+    worker: str | None = None
+    """What the log calls it where no global rank is known: `worker 4`, `node 2`."""
     telling: tuple[int, int] | None = None
     """From where to where the rule takes the text, where that is long; not part of the JSON contract."""
 

@@ -39,6 +39,8 @@ class Origin(Frozen):
     dated: bool = False
     """Whether the stamp held a year."""
     pid: int | None = None
+    worker: str | None = None
+    """What its label calls it by a number that is no global rank: `worker 4`, `node 2`, `TP1`."""
 
 
 class Line(Frozen):

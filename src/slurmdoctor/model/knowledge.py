@@ -123,7 +123,7 @@ class LineFormat(Packed):
 
     id: str
     pattern: str
-    """Matched at the start of what is left of the line; groups: rank, local_rank, node, writer, time, pid, level."""
+    """Matched at the start of what is left of the line; groups: rank, local_rank, worker, node, writer, time, pid, level."""
     lock: float = 0.0
     """Share of a source's lines that must carry it before it is believed; 0: always believed."""
     samples: tuple[Mapping[str, Any], ...] = ()
@@ -361,3 +361,5 @@ class SourceFormat(Frozen):
     """A collector's time stamp precedes every line and its label."""
     per_node: int | None = None
     """The ranks of a node: with them a node's number and a local rank make a rank."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """How many parts each kind of parallelism has, of a server whose labels name a worker by them: TP 4, PP 2."""

@@ -246,6 +246,10 @@ class Excerpts:
         rank = None if local else self._writer_keys[source].rank(label)
         return None if rank is None else Origin(rank=rank)
 
+    def ranks_per_node(self, source: int) -> int | None:
+        """How many ranks a node has, where the log tells."""
+        return self._formats[source].per_node
+
     def _mark(self, line: Line) -> bytes:
         """The first piece of the label, which is in each line of its writer."""
         raw = line.raw.encode()

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import chain
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -207,6 +210,9 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
     if source is not None and rank is None and local is not None and "node_rank" in found:
         rank = found["node_rank"] * source.per_node + local if source.per_node else None
         local = None if found["node_rank"] and rank is None else local
+    worker = found.get("worker", f"node {found['node_rank']}" if "node_rank" in found else None)
+    if worker is not None and rank is None and source is not None:
+        rank = _rank_of_place(worker, dict(source.sizes))
     return Origin(
         rank=rank,
         local_rank=local,
@@ -214,9 +220,20 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
         time=found.get("time"),
         dated=found.get("dated", False),
         pid=found.get("pid"),
+        worker=worker and re.sub(r"[ _#-]+|(?<=[a-z])(?=\d)", " ", worker if worker.isupper() else worker.lower()),
     )
 
 
+def _rank_of_place(worker: str, sizes: Mapping[str, int]) -> int | None:
+    """The rank of a worker that is named by its place in each kind of parallelism: tensors count fastest, copies have ranks of their own."""
+    if "TP" not in sizes or "DP" in sizes:
+        return None
+    place = {name: number(count) for name, count in _AXIS.findall(worker)}
+    return place.get("PP", 0) * sizes["TP"] + place["TP"] if "TP" in place else None
+
+
+_PLACE = text("parallel-place")
+_AXIS = lazy(r"([A-Z]{2})(\d{1,4})")
 _BEHIND = text("label-behind")
 _PER_NODE = text("ranks-per-node")
 _LAUNCHER = text("torchrun-module")
@@ -267,7 +284,19 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
         zone=_zone(whole),
         stamped=stamped,
         per_node=_ranks_per_node(sample),
+        sizes=_sizes(whole),
     )
+
+
+def _sizes(sample: str) -> tuple[tuple[str, int], ...]:
+    """How many parts each kind of parallelism has, by the places that labels name; none where some places are not seen."""
+    places = {
+        tuple(one for one in _AXIS.findall(found["worker"]) if one[0] != "EP") for found in _PLACE.finditer(sample)
+    }
+    most: dict[str, int] = {}
+    for name, count in chain.from_iterable(places):
+        most[name] = max(most.get(name, 1), number(count) + 1)
+    return tuple(most.items()) if most.keys() <= {"TP"} or len(places) == prod(most.values()) else ()
 
 
 def _ranks_per_node(sample: Iterable[str]) -> int | None:

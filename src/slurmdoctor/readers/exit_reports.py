@@ -47,6 +47,7 @@ _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
 _FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
 """Fields of a table's entry above its exit code, and below its heading."""
+_HOW = ("code", "signal", "status", "words")
 Groups = Mapping[str, str]
 
 
@@ -59,8 +60,12 @@ def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | N
     below = (after.text for after in lines.after(line, form.below))
     above = [before.text for before in lines.before(line, form.above)] if form.above else []
     found = _groups(form, line.text, below, above)
-    ended = _exit(found) if found is not None else None
-    return _report(form, line, found, ended) if found is not None and ended is not None else None
+    if found is None:
+        return None
+    per_node = lines.ranks_per_node(line.source)
+    if per_node and {"node_rank", "local_rank"} <= found.keys():
+        found = {"rank": str(number(found["node_rank"]) * per_node + number(found["local_rank"])), **found}
+    return _report(form, line, found, _exit(found))
 
 
 def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
@@ -68,7 +73,7 @@ def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
     for at, shown in enumerate(texts):
         if admits(form, shown):
             found = _groups(form, shown, texts[at + 1 :], list(reversed(texts[:at])))
-            if found is not None and (form.kind == "table" or _exit(found) is not None):
+            if found is not None:
                 return found
     return None
 
@@ -80,19 +85,22 @@ def _groups(form: ExitFormat, shown: str, below: Iterable[str], above: Sequence[
         return found
     around = [shown, *islice(below, form.below), *above[: form.above]]
     ends = [end for one in around if (end := captures(form.near, one, form.of_site)) is not None]
-    end = max(ends, key=lambda end: ("signal" in end, "code" in end), default=None)
-    return None if end is None else {**end, **found}
+    if not ends:
+        return None
+    best = max(ends, key=lambda end: ("signal" in end, "code" in end))
+    more = {name: value for end in ends for name, value in end.items() if name not in _HOW}
+    return {**more, **best, **found}
 
 
-def _exit(found: Groups) -> ProcessExit | None:
-    """How the process ended, which words may leave open; None where nothing tells it."""
+def _exit(found: Groups) -> ProcessExit:
+    """How the process ended, which words, or a report without any, may leave open."""
     if "code" in found:
         return from_code(number(found["code"]))
     if signal := found.get("signal"):
         return from_code(-number(signal)) if signal.isdecimal() else from_name(signal)
     if "status" in found:
         return from_code(os.waitstatus_to_exitcode(number(found["status"])))
-    return from_words(found["words"]) or ProcessExit(None, None, "unknown") if "words" in found else None
+    return from_words(found.get("words", "")) or ProcessExit(None, None, "unknown")
 
 
 def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> ExitReport:

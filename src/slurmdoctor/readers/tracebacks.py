@@ -111,7 +111,7 @@ def read_traceback(lines: Excerpts, header: Line) -> Traceback:
     body = _Body(lines, header)
     exception = body.exception
     spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
-    collected = _COLLECTED.search(header.text)
+    collected = next((m for line in (header, *above[:1]) if (m := _COLLECTED.search(line.text))), None)
     alone = any(_FROM_ONE.search(line.text) for line in above)
     return Traceback(
         header,
@@ -360,7 +360,9 @@ def _raised_by(origin: Origin, trace: Traceback) -> Origin:
     if trace.collected is not None:
         rank = trace.collected if trace.collected >= 0 else None
         return replace(origin, rank=rank, local_rank=None, node=None, pid=None)
-    at = trace.raiser
+    at, head = trace.raiser, trace.header.origin
+    if origin.rank is None and origin.worker is None:  # SGLang labels the first line alone
+        origin = replace(origin, rank=head.rank, worker=head.worker)
     if origin.rank is not None or (at.node is None and origin.local_rank is not None):
         return origin
     if at.node is not None:

@@ -165,6 +165,7 @@ def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
     return FirstFailure(
         rank=origin.rank,
         local_rank=origin.local_rank,
+        worker=origin.worker if origin.rank is None else None,
         node=origin.node,
         time=time,
         clock=clock,

@@ -317,6 +317,9 @@ def _all_entered(v: Values) -> str:
     )
 
 
+_HELD = "; a node could not start it (prolog, reboot): exclude that node, and let the job go with `scontrol release`"
+
+
 def _reads_like(cause: str, words: Sequence[str], example: str | None, sure: bool) -> str:
     if example and sure:
         return f"no rule knows this line; it reads like `{cut(example, 100)}` ({cause})"
@@ -401,7 +404,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "first-in-order": _first_in_order,
     "follows": _follows,
     "crash-stack": _crash_stack,
-    "not-started": lambda v: f"the job has not started; Slurm's reason: {v['why'] or 'not given'}",
+    "not-started": lambda v: (
+        f"the job has not started; Slurm's reason: {v['why'] or 'not given'}{_HELD * (v['why'] or '').lower().startswith('launch')}"
+    ),
     "still-running": "the job is still running; this is what is known so far",
     "recorded": _recorded,
     "preempted-as": "Slurm preempted the job (recorded state {state})",

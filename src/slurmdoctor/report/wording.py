@@ -125,12 +125,9 @@ def _who(diagnosis: Diagnosis) -> str:
         return f"rank {extent.ranks[0]}{on}"
     if first.local_rank is not None and on:
         return f"local rank {first.local_rank}{on}"
-    number = (
-        re.match(r"[^a-z]{0,60}\[[Nn]ode (\d{1,4})[]/]", shown.text)
-        if (shown := next(iter(diagnosis.evidence), None))
-        else None
-    )
-    return f"a process{on}" if on else f"a process on node number {number[1]}" if number else "the job"
+    if first.worker:
+        return f"{'a process on ' * first.worker.startswith('node')}{one_line(first.worker)}{on}"
+    return f"a process{on}" if on else "the job"
 
 
 def others(diagnosis: Diagnosis) -> str:

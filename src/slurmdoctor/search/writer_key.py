@@ -20,7 +20,7 @@ _REACH = 48
 Span = tuple[int, int, int, int]
 """Two slices of the head that together are the label; the second is empty for most."""
 
-_PROCESS = frozenset({"rank", "local_rank", "pid"})
+_PROCESS = frozenset({"rank", "local_rank", "worker", "pid"})
 """Groups that name one process."""
 _PLACE = frozenset({"node", "writer"})
 """Groups that name what may hold several ranks."""
