@@ -131,7 +131,7 @@ def at_once(apart: float) -> object:
 def read_as(probability: float, log: str, status: int | None = 1, decisive: float = 9.0) -> object:
     with (
         mock.patch.object(Classifier, "likeness", lambda _, line: Likeness(line, "disk-full", probability, ())),
-        mock.patch.object(Classifier, "decisive", lambda *_: decisive),
+        mock.patch.object(Classifier, "decisive", return_value=decisive),
     ):
         return diagnose(log, exit_status=status).cause.id
 

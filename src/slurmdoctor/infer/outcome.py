@@ -140,7 +140,8 @@ def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
     # a rank that lost a peer or timed out aborts: an abort of somebody tells nothing more
     generic = case.traits["generic"]
     waited = any(i.main.role in ("cascade", "either") and i.cause not in generic for i in incidents)
-    unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
+    telling = [i for i in incidents if i.main.role in ("root", "either") and i.cause != EXIT_CODE]
+    unlabelled = any(i.main.origin.rank is None for i in telling)
     first_end = _first_own_ends(case.reports)
     found = not_stopped = _not_stopped(case, printed)
     for report in case.reports:

@@ -165,6 +165,8 @@ def _tiers(incidents: Sequence[Incident], in_time: Sequence[Incident], case: Cas
     tiers = [roots, eithers, victims, exits]
     tiers += [[i for i in incidents if i.cause == cause] for cause in (SIGTERM, EXIT_CODE)]
     silent = [i for i in exits if i.main.origin.rank is not None]
+    if eithers and all(i.cause == EXIT_CODE and i.main.origin.rank is None for i in eithers):
+        tiers.insert(1, silent)  # whose death it was, another line tells
     if not roots and not eithers and any(v.main.origin.rank is not None for v in victims):
         # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
         tiers.insert(0, silent)

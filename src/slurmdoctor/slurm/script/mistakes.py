@@ -30,7 +30,9 @@ ALL = "*"
 _LOGS = frozenset({"output", "error"})
 _GUARDED = re.compile(r"^(?:#!|[^#\n]).*(?:pipefail|PIPESTATUS)", re.M)
 _TEST = re.compile(r"^[^#\n]*(?:\[\s|\(\(|\b(?:case|test)\s)", re.M)
-_HANDLED = re.compile(r"^(?:#!|\s*set\b).*\s-(?:\w*e|\w*o\s+errexit)|^(?!\s*(?:echo|printf)\b).*\$\?|PIPESTATUS|\|\|", re.M)
+_HANDLED = re.compile(
+    r"^(?:#!|\s*set\b).*\s-(?:\w*e|\w*o\s+errexit)|^(?!\s*(?:echo|printf)\b).*\$\?|PIPESTATUS|\|\|", re.M
+)
 
 _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
 _PLACES = frozenset({"nodelist", "relative", "exclude", "jobid", "job-name"})
