@@ -72,7 +72,8 @@ class Classifier:
 
     def likeness(self, line: Line) -> Likeness:
         """The cause that a line most reads like."""
-        return Likeness(line, *self._read(masked(line.text)))
+        cause, probability, words, example = self._read(masked(line.text))
+        return Likeness(line, cause, probability, words, example=example)
 
     def _score_anew(self, text: str, place: tuple[str, ...]) -> float:
         return self.score(columns([*words_of(text), *place]))

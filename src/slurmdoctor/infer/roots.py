@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.case import Case, because, printed_above
 from slurmdoctor.infer.exits import cause_of, first_reports
 from slurmdoctor.model import (
+    ABORT,
     CLASSIFIER,
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
@@ -249,19 +250,19 @@ _WORDS_OF_A_MESSAGE = 3
 
 
 def _nearer(root: Incident, case: Case) -> Incident:
-    """The root with the nearer cause that its line reads like, where rules only know a general one."""
-    like = case.observed.likeness.get(root.main.hit.place)
+    """The root with the nearer cause that its line reads like, where rules only know a general one; else with the line to read."""
+    like, main = case.observed.likeness.get(root.main.hit.place), root.main
     generic = case.traits["generic"]
-    unread = generic | case.knowledge.untold
-    least = LIMITS.likely_exception if root.main.traceback else LIMITS.likely_nearer
-    if like is None or root.cause not in generic or like.cause in unread or like.probability < least:
+    if like is None or root.cause not in generic | {ABORT}:
         return root
-    if len(like.line.text.split()) < _WORDS_OF_A_MESSAGE:
-        return root
-    main = replace(root.main, cause=like.cause, rule=CLASSIFIER)
-    beside = replace(main, hit=like.line, order=like.line.order, role="hint")
+    line = like.pointed if not main.traceback else None
+    least = LIMITS.likely_exception if main.traceback else LIMITS.likely_nearer
+    known = like.cause not in generic | case.knowledge.untold and like.probability >= least
+    if known and len(like.line.text.split()) >= _WORDS_OF_A_MESSAGE:
+        main, line = replace(main, cause=like.cause, rule=CLASSIFIER), like.line
     others = tuple(e for e in root.events if e is not root.main)
-    return replace(root, main=main, events=(main, *((beside,) if like.line is not main.hit else ()), *others))
+    beside = (replace(main, hit=line, order=line.order, role="hint"),) if line not in (None, main.hit) else ()
+    return replace(root, main=main, events=(main, *beside, *others))
 
 
 # ── of several that nothing explains, the first ──────────────────────────────────────────────

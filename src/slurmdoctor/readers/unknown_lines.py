@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.classifier import classifier, is_trouble, masked, place_of
 from slurmdoctor.input import Source
-from slurmdoctor.model import CLASSIFIER, LIMITS, PROGRAM_ERROR, Ending, Event, Knowledge, Likeness, Line
+from slurmdoctor.model import ABORT, CLASSIFIER, LIMITS, PROGRAM_ERROR, Ending, Event, Knowledge, Likeness, Line
 from slurmdoctor.ranks import Excerpts, LabelReader, learn_formats
 from slurmdoctor.readers.last_words import ends_of_files, is_noise
 from slurmdoctor.readers.rule_events import event_at
@@ -22,8 +22,8 @@ _FEW_BELOW = 3
 """Lines that may stand below what ended a program."""
 _MOST_NEW = 3
 """Last lines that are shown."""
-_MOST_LINES = 240
-"""Last lines that are asked about: each new one takes a quarter of a millisecond."""
+_MOST_LINES = 200
+"""Last lines of a file that are asked about: each new one takes a quarter of a millisecond."""
 
 
 def classify(
@@ -35,11 +35,11 @@ def classify(
     """
     found: dict[tuple[int, int], Likeness] = {}
     read = {e.hit.place for e in events}  # by a rule, which knows better
-    general = [e for e in events if e.role in ("root", "either") and e.cause in knowledge.traits["generic"]]
+    general = [e for e in events if e.role in ("root", "either") and e.cause in knowledge.traits["generic"] | {ABORT}]
     for event in general[:_MOST]:
         # what follows a traceback comes of it
         around = (*lines.above(event.hit, _ABOVE), *(() if event.traceback else lines.below(event.hit, _BELOW)))
-        near = [one for one in around if one.place not in read and not is_noise(one, knowledge)]
+        near = [one for one in around if one.place not in read and _may_tell(one, knowledge)]
         found[event.hit.place] = _near(event.hit, near, knowledge)
     if ending.telling is None:
         return list(events), ending, found
@@ -59,8 +59,14 @@ def classify(
     return [*events, event], replace(ending, read=line), found
 
 
+def _may_tell(line: Line, knowledge: Knowledge) -> bool:
+    """Whether the line may tell of an error: a text that is none of the kinds that only stand around one."""
+    return "\ufffd" not in line.text and not is_noise(line, knowledge)
+
+
 def _near(line: Line, near: Sequence[Line], knowledge: Knowledge) -> Likeness:
     """What a line or its neighbors read like: of those that an expert would rather point to the likest to a cause of its own."""
+    near = [one for one in near if is_trouble(one.text)]
     scored = [(classifier().decisive(one.text, *place_of(one.text, _AT)), one) for one in (line, *near)]
     ranked = sorted(scored, key=lambda one: -one[0])[:_BEST]
     generic = knowledge.traits["generic"]
@@ -69,7 +75,8 @@ def _near(line: Line, near: Sequence[Line], knowledge: Knowledge) -> Likeness:
         like = classifier().likeness(one)
         share = math.exp(score - ranked[0][0]) ** 0.5
         read.append(replace(like, probability=round(like.probability * share, 4)))
-    return max(read, key=lambda one: (one.cause not in generic) * one.probability)
+    best = max(read, key=lambda one: (one.cause not in generic) * one.probability)
+    return replace(best, pointed=None if ranked[0][1] is line else ranked[0][1])
 
 
 _ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
@@ -80,16 +87,21 @@ def _most_telling(
 ) -> tuple[float, int, Line | None]:
     """Of the last lines of all files the one that reads most like what an expert would point to, the first of its kind.
 
-    (how much it reads so, lines of its file below it, the line)
+    (how much it reads so, lines of its file below it that may tell as well, the line)
     """
-    asked = ((below, line) for last in ends_of_files(lines) for below, line in enumerate(last))
-    scored = [
-        (classifier().decisive(line.text, *place_of(line.text, below)), -line.order, below, line)
-        for below, line in islice(asked, _MOST_LINES)
-        if line.place not in read and "\ufffd" not in line.text and not is_noise(line, knowledge)
-        if hash_of(line.text) not in known
-    ]
-    score, _, below, line = max(scored, key=lambda one: one[:2], default=(0.0, 0, 0, None))
+    scored = []
+    for last in ends_of_files(lines):
+        telling = 0
+        for below, line in islice(enumerate(last), _MOST_LINES):
+            if line.place in read or not _may_tell(line, knowledge):
+                continue
+            if hash_of(line.text) not in known:
+                score = classifier().decisive(line.text, *place_of(line.text, below))
+                scored.append((score, -line.order, telling, line))
+            telling += 1
+    if not scored:
+        return 0.0, 0, None
+    score, _, below, line = max(scored, key=lambda one: one[:2])
     return score, below, line
 
 
