@@ -7,6 +7,7 @@ the timeout, a program that was done, or a node without InfiniBand tell why. A r
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -35,6 +36,7 @@ from slurmdoctor.model import (
     number,
     reason,
 )
+from slurmdoctor.timeline import end_of, run_state
 
 _IB = "nccl_ib"
 """The fact that NCCL found InfiniBand: its line names the node."""
@@ -54,6 +56,8 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     world = world_of(case.observed, case.record)
     suspicion = _from_stacks(case.observed) or _listed(world, case)
     if root.cause in case.traits["scheduler"]:
+        if suspicion is None and run_state(case.timeline, end_of(case.record, root.main), case.record).kind == "hung":
+            suspicion = _left_out(case)
         if suspicion is None:
             return finding  # a job that was ended from outside need not have hung
         finding = replace(finding, cause=HANG, rule=None)
@@ -61,6 +65,8 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
         suspicion = _from_waits(root, world, case)
         if suspicion is not None:
             finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
+    if suspicion is None or suspicion.kind == "unclear":
+        suspicion = _left_out(case) or suspicion
     if suspicion is not None:
         finding = _with_suspicion(finding, root, suspicion, case)
     elif finding.cause == HANG:
@@ -137,6 +143,24 @@ def _listed(world: Members, case: Case, alive: Collection[int] = ()) -> Suspicio
     return found and replace(found, line=shown.line)
 
 
+def _left_out(case: Case, kind: Literal["missing", "lost"] = "missing") -> Suspicion | None:
+    """The few that printed before, but made not the last step of all others, or report nothing of what all others do."""
+    if case.timeline.cut or not case.observed.complete:
+        return None
+    world, printed = set(world_of(case.observed, case.record).ranks), case.observed.ranks_that_printed
+    troubled = {rank for event in case.events if event.role != "hint" for rank in event.ranks}
+    steps = {step.rank: step.step for step in case.timeline.progress if step.rank is not None and step.step is not None}
+    last = max(steps.values(), default=0)
+    for others, step in ((troubled, None), ({rank for rank in steps if steps[rank] == last}, last)):
+        rest = world - others
+        ranks = tuple(sorted(rest & printed if step is None else rest & set(steps)))
+        if len(others) >= LIMITS.waiting_of_unknown and set(ranks) == rest and Members(tuple(world), True).few(rest):
+            how = reason("reported-nothing", ranks=ranks, others=len(others), step=step)
+            sure: Confidence = "medium" if len(others) >= LIMITS.waiting_of_a_node else "low"
+            return Suspicion(kind, ranks, tuple(sorted(others)), how, sure)
+    return None
+
+
 # ── who the others waited for, where nobody failed of himself ────────────────────────────────
 
 
@@ -161,6 +185,8 @@ def name_missing_peer(finding: Finding, root: Incident, case: Case) -> Finding:
     if suspicion is not None and root.cause == PEER_LOST:
         suspicion = replace(suspicion, kind="lost")
     suspicion = suspicion or _missing(absent, ranks, reason("never-a-word", waiting=ranks, ranks=absent))
+    if suspicion is None and root.cause != ID_TIMEOUT:  # those wait for rank 0, by name
+        suspicion = _left_out(case, "lost" if root.cause == PEER_LOST else "missing")
     if suspicion is not None:
         return name_suspect(because(replace(finding, suspicion=suspicion), suspicion.how), suspicion, case)
     words = case.observed.last_words.get(0)

@@ -468,6 +468,14 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{names_of(v['others'])} had entered {v['usual']}"
     ),
     "timed-out-first": "rank {rank} timed out first: it sent the dump signal",
+    "reported-nothing": lambda v: (
+        f"{names_of(v['ranks'])} printed before, but "
+        + (
+            f"did not come to step {v['step']} as {v['others']} others did"
+            if v["step"]
+            else f"nothing of the failure that the {v['others']} others report"
+        )
+    ),
     "listed-missing": lambda v: (
         f"the log lists who came, and {names_of(v['ranks'])} not among them"
         if v["came"]
