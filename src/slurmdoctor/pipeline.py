@@ -28,7 +28,7 @@ from slurmdoctor.model import (
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
 from slurmdoctor.readers import assemble, find_lines, known_lines
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
-from slurmdoctor.timeline import order
+from slurmdoctor.timeline import order, side_by_side
 
 if TYPE_CHECKING:
     from slurmdoctor.slurm.script import Script
@@ -163,7 +163,7 @@ def examine(
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
     lines = Excerpts(sources, matches, labels, formats, deadline)
     facts = script.facts if script is not None else {}
-    observed = assemble(matches, lines, knowledge, facts, classifier, known)
+    observed = side_by_side(assemble(matches, lines, knowledge, facts, classifier, known))
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script, failed)
     drawn = chart(finding, timeline, observed, knowledge) if rank_timelines else model.RankTimelines()

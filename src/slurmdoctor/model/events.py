@@ -537,6 +537,8 @@ class Observations(Frozen):
     in_good_run: Mapping[tuple[int, int], bool] = field(default_factory=dict)
     """Of each event's place, whether a run that ended well has the same line; nothing where none is given."""
     files: tuple[LogFile, ...] = ()
+    begins: tuple[int, ...] = ()
+    """Where attempts begin, where what was read is ordered by attempt and then by file."""
     zone: int | None = None
     """Seconds east of UTC of the log's stamps, where they name a zone."""
     notes: tuple[Reason, ...] = ()

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TypeVar
 
-from slurmdoctor.model import LIMITS, Event, Frozen, Observations
+from msgspec.structs import replace
+
+from slurmdoctor.model import (
+    LIMITS,
+    Busy,
+    CollectiveStatus,
+    Event,
+    ExitReport,
+    Frozen,
+    Observations,
+    Progress,
+    SignalHit,
+)
 
 END = 1 << 62
 Span = tuple[int, int]
+Ordered = TypeVar("Ordered", Event, ExitReport, SignalHit, CollectiveStatus, Progress, Busy)
 _MOST_EARLIER = 8
 _ENDS = ("root", "either", "confirmation")
 """Roles of events by which a process or a job may have ended."""
@@ -30,19 +46,53 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     went_on = _went_on(observed)
     failures = sorted([e.order for e in events if e.role != "hint"] + [r.order for r in observed.reports])
     signs = sorted([*failures, *(p.order for p in observed.progress)])
-    edges = [0, *_cuts(observed, went_on), END]
+    edges = [0, *(observed.begins or _cuts(observed, went_on)), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     lived = [s for s in spans if any_within(signs, s)]
     failed = [s for s in spans if any_within(failures, s)]
     if not failed:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
-    total = sum(file.bytes for file in observed.files)
+    total = sum(file.bytes for file in observed.files) * (len(observed.begins) + 1)
     lives = max(went_on.values(), default=-1) >= last[1]
     if total - last[1] > (LIMITS.nothing_after_cut if lives else LIMITS.attempt_begins):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
     count = len([s for s in lived if s[1] <= last[0]]) + 1
     return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)
+
+
+def side_by_side(observed: Observations) -> Observations:
+    """What was read, ordered by attempt and then by file, where several files hold several attempts each."""
+    starts = [0, *itertools.accumulate(file.bytes for file in observed.files)]
+    marks = [e.order for e in observed.events] + [r.order for r in observed.reports]
+    signs = sorted([*marks, *(p.order for p in observed.progress)])
+    begins = defaultdict[int, list[int]](list)
+    for cut in _cuts(observed, _went_on(observed)):
+        source = bisect_right(starts, cut) - 1
+        if any_within(signs, ((begins[source] or [starts[source]])[-1], cut)):
+            begins[source].append(cut)
+    most, total = max(map(len, begins.values()), default=0), starts[-1]
+    if sum(map(bool, begins.values())) < 2 or not observed.complete:
+        return observed
+
+    def moved(found: Sequence[Ordered]) -> tuple[Ordered, ...]:
+        return tuple(sorted((replace(one, order=place(one.order)) for one in found), key=attrgetter("order")))
+
+    def place(order: int) -> int:
+        here = begins[bisect_right(starts, order) - 1]
+        # of a file that begins once it is not known in which attempt: the last one counts
+        return order + total * (bisect_right(here, order) if here else most)
+
+    return replace(
+        observed,
+        events=moved(observed.events),
+        reports=moved(observed.reports),
+        signals=moved(observed.signals),
+        collectives=moved(observed.collectives),
+        progress=moved(observed.progress),
+        busy=observed.busy and moved((observed.busy,))[0],
+        begins=tuple(total * number for number in range(1, most + 1)),
+    )
 
 
 def any_within(orders: Sequence[int], span: Span) -> bool:

@@ -5,6 +5,7 @@ How far the clocks of nodes (or files) are apart is learnt from the training ste
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -41,7 +42,10 @@ def order(observed: Observations) -> Timeline:
     ends = [mark for mark in observed.signals if mark.signal.kind == "finished"]
     finished = next((mark for mark in reversed(ends) if mark.by_program), ends[-1] if ends else None)
     events = observed.events
-    went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
+    went_on = sorted(
+        [(p.source, p.order) for p in progress]
+        + [(m.line.source, m.order) for m in observed.signals if m.signal.kind == "survived"]
+    )
     attempt_spans = attempts.find(events, observed)
     clocks = learn_clocks(progress, observed.rank_map, [file.name for file in observed.files])
     timeline = _part(attempt_spans.last, events, observed, clocks)
@@ -69,13 +73,14 @@ def _began(observed: Observations, span: attempts.Span) -> SignalHit | None:
     return last if end - last.line.end <= LIMITS.few_words else None
 
 
-def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]) -> list[Event]:
+def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[tuple[int, int]]) -> list[Event]:
     """An earlier attempt's events: what only another attempt went on after was not survived."""
     found = []
     for event in events:
         if span[0] <= event.order < span[1]:
-            here = attempts.any_within(went_on, (event.order, span[1]))
-            found.append(replace(event, survived=event.survived and here))
+            source = event.hit.source
+            here = bisect_right(went_on, (source, event.order - 1)) < bisect_right(went_on, (source, span[1] - 1))
+            found.append(event if here else replace(event, survived=False, outlived=""))
     return found
 
 
