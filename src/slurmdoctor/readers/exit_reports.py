@@ -117,7 +117,7 @@ def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> 
         # where `local_rank` is to come from the label, the rank that the label names is a local one
         local_rank=named("local_rank", line.origin.rank),
         node=found.get("node") or (line.origin.node if "node" in form.from_label else None),
-        pid=named("pid", None),
+        pid=named("pid", None) or None,  # Open MPI says 0 of what other nodes run
         tasks=expand(found.get("tasks", "").replace(" ", "")),
         time=line.origin.time if "time" in form.from_label else None,
         order=line.order,
