@@ -71,6 +71,8 @@ def test_of_some_that_failed_alike_one_may_stand_out() -> None:
     both = replace(traceback, origin=other.main.origin)
     of_two = replace(other, main=both, events=(both,))
     assert named(replace(one, main=traceback, events=(traceback,)), of_two).origin.rank is None
+    worded = replace(other.main, rule="cuda-oom/other")
+    assert named(one, replace(other, main=worded, events=(worded,))).origin.rank == 1, "in words of its own"
     first, second = (replace(report(1, rank), first=rank == 1) for rank in (1, 2))
     assert named(one, other, reports=(first, second)).origin.rank == 1, "the launcher calls it the first"
     assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)

@@ -125,11 +125,13 @@ def _apart(root: Incident, incidents: Sequence[Incident], case: Case) -> float:
 
 
 def _stands_out(finding: Finding, root: Incident, together: Sequence[int], case: Case) -> bool:
-    """Whether, of some that failed the same way, the root's rank alone is called the first, was not stopped, or has a traceback."""
+    """Whether the root's rank alone is called the first, was not stopped, has a traceback, or failed in words of its own."""
     first = {one for report in first_reports(case) for one in report.ranks}
     own = {one for one, end in _ends(case).items() if end != "terminated"}
-    ended = {e.origin.rank for e in _own_events(finding, root) if e.traceback}
-    return {root.main.origin.rank} in ({*together} & first, {*together} & own, ended)
+    reported = _own_events(finding, root)
+    ended = {e.origin.rank for e in reported if e.traceback}
+    same_words = {rank for e in reported if e.rule == root.main.rule for rank in e.ranks}
+    return {root.main.origin.rank} in ({*together} & first, {*together} & own, ended, same_words)
 
 
 def _where_it_ended(finding: Finding, root: Incident, case: Case) -> Origin:
