@@ -129,6 +129,8 @@ class LineFormat(Packed):
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
     source: str = ""
+    regular: bool = False
+    """Only believed where its numbers come back: what only grows is a count of steps."""
     after_time: bool = False
     """Only believed directly after a label that held a time."""
     stamp: bool = False

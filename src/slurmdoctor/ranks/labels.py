@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -340,6 +340,9 @@ def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
     if not matched or (len(matched) < max(2, form.lock * total) and not few):
         proofs = [proof for found in matched if (proof := _BEHIND.match(found.string, found.end()))]
         return len(proofs) > 1 and any(proof["head"] is None for proof in proofs)
+    if form.regular:
+        numbers = [number(named(found)["rank"]) for found in matched]
+        return 2 * len(set(numbers)) <= len(numbers) and any(later < one for one, later in pairwise(numbers))
     if form.groups != {"node"}:
         return True
     # `error: ` at the head of many lines is no host: hosts are few, and have numbers
@@ -367,7 +370,7 @@ def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence
             continue
         groups = named(inner)
         if "rank" in groups:
-            same = int(outer["rank"]) == int(groups["rank"])
+            same = int(named(outer)["rank"]) == int(groups["rank"])
             agrees, differs = agrees + same, differs + (not same)
         elif "local_rank" in groups:
             return True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.matching import apart, captures, compiled, named
-from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, Origin, RankLine, RankMap, number
+from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, RankLine, RankMap, number
 
 _NUMBERS = ("rank", "world", "local", "pid", "comm_rank", "comm_size")
 _ON_ONE_NODE = 8
@@ -24,9 +26,12 @@ class RankMapBuilder:
         self._world: int | None = None
         self._seen: set[int] = set()
         self._daemons = False
+        self._named = defaultdict[int, dict[int, int | None]](dict)
+        """Of each source the ranks that its lines name, and the size of a communicator in which they count."""
 
-    def _take(self, found: Mapping[str, str], origin: Origin) -> None:
+    def _take(self, found: Mapping[str, str], line: Line) -> None:
         """Take in what a line names of a rank and where it runs."""
+        origin = line.origin
         rank, world, local, pid, comm_rank, comm_size = (
             number(found[name]) if name in found else None for name in _NUMBERS
         )
@@ -44,13 +49,23 @@ class RankMapBuilder:
             self._world = max(world, self._world or 0)
         if rank is not None:
             self._add(rank, node, local, pid if pid is not None else origin.pid)
+            self._named[line.source][rank] = comm_size
+
+    def _own_paths(self) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """What the paths name, but for a file whose lines name one rank, another one: its number is a local rank then."""
+        for source, path in self._of_path.items():
+            named = [str(rank) for rank, size in self._named[source].items() if size in (None, self._world)]
+            if len(named) == 1 and not {"rank", "local_rank"}.isdisjoint(path):
+                other = {"local_rank": path["rank"]} if path.get("rank", named[0]) != named[0] else {}
+                path = {**path, **other, "rank": named[0]}
+            yield source, path
 
     def finish(self, lines: Iterable[Line], reports: Sequence[ExitReport]) -> RankMap:
         """The map of what lines name, and torchelastic's tables and srun's exit reports besides."""
         for line in lines:
             taken = (captures(form.pattern, line.text, form.of_site) for form in self._forms)
             if (found := next(filter(None, taken), None)) is not None:
-                self._take(found, line.origin)
+                self._take(found, line)
         tasks_are_ranks = not self._daemons and not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
             if report.kind == "table" and report.rank is not None:
@@ -60,14 +75,15 @@ class RankMapBuilder:
             for task in report.tasks:
                 if report.node:
                     self._node_of.setdefault(task, report.node)
-        for path in self._of_path.values():
+        of_path = dict(self._own_paths())
+        for path in of_path.values():
             if "rank" in path and "node" in path:
                 self._node_of.setdefault(number(path["rank"]), path["node"])
         return RankMap(
             node_of=self._node_of,
             rank_of_pid=self._rank_of_pid,
             rank_of_local=self._rank_of_local,
-            of_path=self._of_path,
+            of_path=of_path,
             world_size=self._world,
             seen=frozenset(self._seen),
             tasks_are_ranks=tasks_are_ranks,
@@ -98,12 +114,21 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
 
     What may be a node is one where the files name several, and each rank on one of them: `run1_rank0.log` tells none.
     What may be a task of a step is one where the files name several: a lone `slurm-4711_3.out` is of an array's task.
+    A number without a word for it is a task's where files differ in it alone, and count from 0.
     """
     found = {number: dict(of_path(path, patterns)) for number, path in paths.items()}
     tasks = {number: path.pop("maybe_task") for number, path in found.items() if "maybe_task" in path}
     if len(set(tasks.values())) > 1:
         for number, task in tasks.items():
             found[number]["task"] = task
+    alike = defaultdict[str, dict[int, str]](dict)
+    for number, path in found.items():
+        if "maybe_rank" in path:
+            alike[re.sub(r"\d+(?=\D*$)", "#", paths[number])][number] = path.pop("maybe_rank")
+    for counted in alike.values():
+        if len(counted) > 1 and 0 in map(int, counted.values()):
+            for number, rank in counted.items():
+                found[number]["task"] = rank
     nodes = {number: path.pop("maybe_node") for number, path in found.items() if "maybe_node" in path}
     ranks = [found[number]["rank"] for number in nodes if "rank" in found[number]]
     if len(set(nodes.values())) > 1 and len(set(ranks)) == len(ranks):

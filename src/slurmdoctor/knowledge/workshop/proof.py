@@ -61,9 +61,7 @@ def takes(rule: Matcher, line: str, texts: Sequence[str]) -> bool:
 # ── rules, signals, facts, fragments ─────────────────────────────────────────────────────────
 
 
-_LABEL = (
-    "rank local_rank worker group_rank node node_rank maybe_node maybe_task task attempt time pid level writer text"
-)
+_LABEL = "rank local_rank worker group_rank node node_rank maybe_node maybe_rank maybe_task task attempt time pid level writer text"
 _EXIT = "rank local_rank node_rank node pid tasks code signal status words"
 _GROUPS = {"formats": _LABEL, "paths": _LABEL, "exit_reports": _EXIT}
 """The groups that are read of the patterns of some tables."""
