@@ -135,8 +135,9 @@ def _conflicts(finding: Finding, best: ExitReport, own: Sequence[ExitReport]) ->
 def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bool:
     """Whether a process that ended so could be the one that the root is about."""
     exit_, traits = report.exit, knowledge.traits
-    if any(e.captures.get("exit_code") == str(exit_.code) for e in root.events):
-        return True  # the runtime that printed it says with what it ends
+    # the runtime that printed it says with what it ends, or the launcher does not say how
+    if exit_.exit_class == "unknown" or any(e.captures.get("exit_code") == str(exit_.code) for e in root.events):
+        return True
     if root.main.cause in traits["killed-process"] and exit_.exit_class in ("oom-killed", "killed"):
         return True
     if root.main.cause in traits["own-signal"]:

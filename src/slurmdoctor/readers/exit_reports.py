@@ -62,9 +62,10 @@ def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | N
     found = _groups(form, line.text, below, above)
     if found is None:
         return None
-    per_node = lines.ranks_per_node(line.source)
-    if per_node and {"node_rank", "local_rank"} <= found.keys():
-        found = {"rank": str(number(found["node_rank"]) * per_node + number(found["local_rank"])), **found}
+    if {"node_rank", "local_rank"} <= found.keys():
+        before = number(found["node_rank"]) * (lines.ranks_per_node(line.source) or 0)
+        if before or not number(found["node_rank"]):  # the first node has the first ranks
+            found = {"rank": str(before + number(found["local_rank"])), **found}
     return _report(form, line, found, _exit(found))
 
 
