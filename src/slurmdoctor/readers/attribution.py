@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import named
-from slurmdoctor.model import Event, RankMap, Writer, is_rank, number
+from slurmdoctor.model import Event, Origin, RankMap, Writer, is_rank, number
 from slurmdoctor.ranks import Excerpts, Place, parse_time
 from slurmdoctor.readers.targets import Repeats
 from slurmdoctor.search import MOST
@@ -161,23 +161,23 @@ def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], in
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
     if origin.rank is None and event.hit.place in by_message:
         origin, basis = maps.resolve(replace(origin, rank=by_message[event.hit.place]))[0], "group-rank"
-    if (
-        origin.rank is None
-        and event.role in ("root", "either")
-        and (rank := _said_rank(event.hit.text, maps)) is not None
-    ):
-        origin, basis = maps.resolve(replace(origin, rank=rank))[0], "as-written"
+    if origin.rank is None and event.role in ("root", "either"):
+        origin = _as_said(origin, event.hit.text, maps)
+        basis = None if origin.rank is None else "as-written"
     return replace(event, origin=origin, rank_basis=basis)
 
 
-def _said_rank(text: str, maps: RankMap) -> int | None:
-    """The rank that a line says of itself in prose; where the word could mean a process id, only a number that the job has."""
+def _as_said(origin: Origin, text: str, maps: RankMap) -> Origin:
+    """The origin by what its line says of itself in prose; where the word could mean a process id, only by a number that the job has."""
     found = _OWN_NUMBER.search(text)
     name, said = next(iter(named(found).items())) if found else ("", "")
+    if name == "worker":
+        return replace(origin, worker=origin.worker or said.lower().replace("#", ""))
     if not is_rank(said):
-        return None
+        return origin
     rank = number(said)
-    return rank if name == "rank" or rank in maps.node_of or rank < (maps.world_size or 0) else None
+    known = name == "rank" or rank in maps.node_of or rank < (maps.world_size or 0)
+    return maps.resolve(replace(origin, rank=rank))[0] if known else origin
 
 
 def _one_dies_twice(events: Sequence[Event]) -> bool:
