@@ -271,6 +271,9 @@ def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[Exi
     everyone = tuple(sorted({rank for r in own for rank in r.ranks}))
     nodes = {r.node for r in own if r.node}
     node = origin.node or (nodes.pop() if len(nodes) == 1 else None)
+    locals_ = {r.local_rank for r in own if not r.ranks}
+    if origin.local_rank is None and len(locals_) == 1:  # what an agent calls it, whose node is not known
+        origin = replace(origin, local_rank=locals_.pop())
     together: tuple[int, ...] = ()
     if len(everyone) > 1:
         printed = sum(e.count for e in _own_events(finding, root))

@@ -121,11 +121,11 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
     if len(set(tasks.values())) > 1:
         for number, task in tasks.items():
             found[number]["task"] = task
-    alike = defaultdict[str, dict[int, str]](dict)
+    numbered = defaultdict[str, dict[int, str]](dict)
     for number, path in found.items():
         if "maybe_rank" in path:
-            alike[re.sub(r"\d+(?=\D*$)", "#", paths[number])][number] = path.pop("maybe_rank")
-    for counted in alike.values():
+            numbered[re.sub(r"\d+(?=\D*$)", "#", paths[number])][number] = path.pop("maybe_rank")
+    for counted in numbered.values():
         if len(counted) > 1 and 0 in map(int, counted.values()):
             for number, rank in counted.items():
                 found[number]["task"] = rank

@@ -162,20 +162,20 @@ def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], in
     if origin.rank is None and event.hit.place in by_message:
         origin, basis = maps.resolve(replace(origin, rank=by_message[event.hit.place]))[0], "group-rank"
     if origin.rank is None and event.role in ("root", "either"):
-        origin = _as_said(origin, event.hit.text, maps)
+        origin = _by_prose(origin, event.hit.text, maps)
         basis = None if origin.rank is None else "as-written"
     return replace(event, origin=origin, rank_basis=basis)
 
 
-def _as_said(origin: Origin, text: str, maps: RankMap) -> Origin:
-    """The origin by what its line says of itself in prose; where the word could mean a process id, only by a number that the job has."""
+def _by_prose(origin: Origin, text: str, maps: RankMap) -> Origin:
+    """The origin by what its line tells of itself in prose; where the word could mean a process id, only by a number that the job has."""
     found = _OWN_NUMBER.search(text)
-    name, said = next(iter(named(found).items())) if found else ("", "")
+    name, words = next(iter(named(found).items())) if found else ("", "")
     if name == "worker":
-        return replace(origin, worker=origin.worker or said.lower().replace("#", ""))
-    if not is_rank(said):
+        return replace(origin, worker=origin.worker or words.lower().replace("#", ""))
+    if not is_rank(words):
         return origin
-    rank = number(said)
+    rank = number(words)
     known = name == "rank" or rank in maps.node_of or rank < (maps.world_size or 0)
     return maps.resolve(replace(origin, rank=rank))[0] if known else origin
 

@@ -123,7 +123,7 @@ def _who(diagnosis: Diagnosis) -> str:
     on = f" on {one_line(first.node)}" if first.node else ""
     if extent.ranks:
         return f"rank {extent.ranks[0]}{on}"
-    if first.local_rank is not None and on:
+    if first.local_rank is not None:
         return f"local rank {first.local_rank}{on}"
     if first.worker:
         return f"{'a process on ' * first.worker.startswith('node')}{one_line(first.worker)}{on}"
