@@ -90,7 +90,7 @@ class Limits(Frozen):
     """from which it is named in place of a rule's general one,"""
     likely_exception: float = 0.9
     """and in place of a traceback's."""
-    decisive: float = 2.3
+    decisive: float = 2.8
     """How decisive a log's last words must read, as a logarithm of odds, to show that the job failed, where they are a nearer cause's, too."""
 
     # ── silence: who did not come? ──
