@@ -15,7 +15,7 @@ from slurmdoctor.infer.exits import find_exit
 from slurmdoctor.infer.facts import collect_facts, note_after_training
 from slurmdoctor.infer.first_rank import measure_extent, name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents, live_events, silent_exits
-from slurmdoctor.infer.roots import choose_root, what_stalled
+from slurmdoctor.infer.roots import choose_root, name_nearer, what_stalled
 from slurmdoctor.infer.silence import explain_wait, find_suspect, note_who_joined
 from slurmdoctor.infer.slurm_record import apply_record, apply_run_state, quote_record, script_status
 from slurmdoctor.model import (
@@ -95,4 +95,4 @@ def _attempt(case: Case) -> Finding:
         return note_who_joined(finding, case)
     finding = explain_wait(name_first_rank(finding, incidents, case), case)
     finding = measure_extent(find_exit(finding, case), case)
-    return rate_confidence(finding, case)
+    return rate_confidence(name_nearer(finding, case), case)

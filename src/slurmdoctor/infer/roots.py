@@ -43,13 +43,6 @@ def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> 
     if consequences := tuple(sorted({i.cause for i in late} - {root.cause})):
         finding = because(finding, reason("after-own-wait", causes=consequences))
     others = [i for i in incidents if i is not root]
-    root = _nearer(root, case)
-    if root.main.rule == CLASSIFIER:
-        like = case.observed.likeness[root.main.hit.place]
-        sure = root.cause == like.cause
-        finding = because(
-            finding, reason("reads-like", cause=like.cause, words=like.words, example=like.example, sure=sure)
-        )
     return replace(
         finding,
         root=root,
@@ -247,6 +240,21 @@ def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
 
 _WORDS_OF_A_MESSAGE = 3
 """A bare `AssertionError` tells no cause."""
+
+
+def name_nearer(finding: Finding, case: Case) -> Finding:
+    """The finding with the nearer cause that the root reads like, and why it is believed."""
+    if finding.root is None or finding.cause != finding.root.cause:  # Slurm's word is nearer
+        return finding
+    root = _nearer(finding.root, case)
+    finding = replace(finding, root=root)
+    if root.main.rule != CLASSIFIER:
+        return finding
+    finding = replace(finding, cause=root.cause, rule=CLASSIFIER)
+    like = case.observed.likeness[root.main.hit.place]
+    sure = root.cause == like.cause
+    why = reason("reads-like", cause=like.cause, words=like.words, example=like.example, sure=sure)
+    return because(finding, why)
 
 
 def _nearer(root: Incident, case: Case) -> Incident:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from itertools import islice
 from zlib import crc32
 
@@ -38,9 +38,14 @@ def classify(
     general = [e for e in events if e.role in ("root", "either") and e.cause in knowledge.traits["generic"] | {ABORT}]
     for event in general[:_MOST]:
         # what follows a traceback comes of it
-        around = (*lines.above(event.hit, _ABOVE), *(() if event.traceback else lines.below(event.hit, _BELOW)))
-        near = [one for one in around if one.place not in read and _may_tell(one, knowledge)]
-        found[event.hit.place] = _near(event.hit, near, knowledge)
+        around = (lines.above(event.hit, _ABOVE), () if event.traceback else lines.below(event.hit, _BELOW))
+        near = {
+            one: distance
+            for side in around
+            for distance, one in enumerate(side)
+            if one.place not in read and _may_tell(one, knowledge)
+        }
+        found[event.hit.place] = _near(event, near, knowledge)
     if ending.telling is None:
         return list(events), ending, found
     last = (line for end in ends_of_files(lines) for line in end if hash_of(line.text) not in known)
@@ -70,21 +75,28 @@ def _may_tell(line: Line, knowledge: Knowledge) -> bool:
     return "\ufffd" not in line.text and not is_noise(line, knowledge)
 
 
-def _near(line: Line, near: Sequence[Line], knowledge: Knowledge) -> Likeness:
-    """What a line or its neighbors read like: of those that an expert would rather point to the likest to a cause of its own."""
-    near = [one for one in near if is_trouble(one.text)]
-    scored = [(classifier().decisive(one.text, *place_of(one.text, _AT)), one) for one in (line, *near)]
-    ranked = sorted(scored, key=lambda one: -one[0])[:_BEST]
+def _near(event: Event, near: Mapping[Line, int], knowledge: Knowledge) -> Likeness:
+    """What a line or its neighbors read like: of those that an expert would rather point to the likest to a cause of its own.
+
+    `near` are the neighbors and how far they are. A program that aborts without a message printed why above.
+    """
+    score = {one: classifier().decisive(one.text, *place_of(one.text, _AT)) for one in (event.hit, *near)}
+    ranked = sorted((one for one in score if one is event.hit or is_trouble(one.text)), key=lambda one: -score[one])
     generic = knowledge.traits["generic"]
     read = []
-    for score, one in ranked:
+    for one in ranked[:_BEST]:
         like = classifier().likeness(one)
-        share = math.exp(score - ranked[0][0]) ** 0.5
+        share = math.exp(score[one] - score[ranked[0]]) ** 0.5
         read.append(replace(like, probability=round(like.probability * share, 4)))
     best = max(read, key=lambda one: (one.cause not in generic) * one.probability)
-    return replace(best, pointed=None if ranked[0][1] is line else ranked[0][1])
+    pointed = ranked[0] if ranked[0] is not event.hit else None
+    if near and "what" not in event.captures:
+        pointed = max(near, key=lambda one: score[one] - _FARTHER * near[one])
+    return replace(best, pointed=pointed)
 
 
+_FARTHER = 0.15
+"""What each line between costs."""
 _ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
 
 
