@@ -263,7 +263,8 @@ def _nearer(root: Incident, case: Case) -> Incident:
     generic = case.traits["generic"]
     if like is None or root.cause not in generic | {ABORT}:
         return root
-    line = like.pointed if not main.traceback else None
+    worded = main.traceback or any(event.rule.endswith("/message") for event in root.events)
+    line = None if worded else like.pointed
     least = LIMITS.likely_exception if main.traceback else LIMITS.likely_nearer
     known = like.cause not in generic | case.knowledge.untold and like.probability >= least
     if known and len(like.line.text.split()) >= _WORDS_OF_A_MESSAGE:

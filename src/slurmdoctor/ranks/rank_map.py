@@ -124,7 +124,7 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
     numbered = defaultdict[str, dict[int, str]](dict)
     for number, path in found.items():
         if "maybe_rank" in path:
-            numbered[re.sub(r"\d+(?=\D*$)", "#", paths[number])][number] = path.pop("maybe_rank")
+            numbered[re.sub(r"(?<!\d)\d{1,9}(?=\D*$)", "#", paths[number])][number] = path.pop("maybe_rank")
     for counted in numbered.values():
         if len(counted) > 1 and 0 in map(int, counted.values()):
             for number, rank in counted.items():
