@@ -22,8 +22,8 @@ _FEW_BELOW = 3
 """Lines that may stand below what ended a program."""
 _MOST_NEW = 3
 """Last lines that are shown."""
-_MOST_LINES = 200
-"""Last lines of a file that are asked about: each new one takes a quarter of a millisecond."""
+_MOST_LINES = 240
+"""Last lines of all files that are asked about: each new one takes a quarter of a millisecond."""
 
 
 def classify(
@@ -48,9 +48,9 @@ def classify(
         found[event.hit.place] = _near(event, near, knowledge)
     if ending.telling is None:
         return list(events), ending, found
-    last = (line for end in ends_of_files(lines) for line in end if hash_of(line.text) not in known)
+    last = (line for end in ends_of_files(lines) for line in end if not _is_known(line, known))
     new = tuple(islice((line for line in last if not is_noise(line, knowledge)), _MOST_NEW))
-    telling = ending.telling if hash_of(ending.telling.text) not in known or not new else new[0]
+    telling = new[0] if new and _is_known(ending.telling, known) else ending.telling
     ending = replace(ending, telling=telling, shown=new[::-1])
     score, below, line = _most_telling(lines, knowledge, read, known)
     if line is None or not is_trouble(line.text):
@@ -109,16 +109,19 @@ def _most_telling(
 
     (how much it reads so, lines of its file below it that may tell as well, the line)
     """
-    scored = []
+    scored, left = [], _MOST_LINES
     for last in ends_of_files(lines):
         telling = 0
-        for below, line in islice(enumerate(last), _MOST_LINES):
+        for below, line in enumerate(last[:left]):
             if line.place in read or not _may_tell(line, knowledge):
                 continue
-            if hash_of(line.text) not in known:
+            if not _is_known(line, known):
                 score = classifier().decisive(line.text, *place_of(line.text, below))
                 scored.append((score, -line.order, telling, line))
             telling += 1
+        left -= len(last)
+        if left <= 0:
+            break
     if not scored:
         return 0.0, 0, None
     score, _, below, line = max(scored, key=lambda one: one[:2])
@@ -141,6 +144,11 @@ def known_lines(sources: Sequence[Source], labels: LabelReader) -> frozenset[int
             if block.offset > _MOST_READ:
                 break
     return frozenset(found)
+
+
+def _is_known(line: Line, known: Set[int]) -> bool:
+    """Whether a run that ended well has the line; nothing is hashed where none is given."""
+    return bool(known) and hash_of(line.text) in known
 
 
 def hash_of(text: str) -> int:
