@@ -35,7 +35,7 @@ def work(state: str, exit: str | None, id: str = "0") -> Step:
 def test_causes_that_an_exit_alone_establishes() -> None:
     codes = {137: "killed", 139: "segfault", 134: "abort", 135: "bus-error", 143: "sigterm", 127: "command-not-found"}
     assert {code: cause_of(from_code(code), KNOWLEDGE) for code in codes} == codes
-    assert cause_of(from_signal("SIGFPE"), KNOWLEDGE) == "segfault"
+    assert cause_of(from_signal("SIGFPE"), KNOWLEDGE) == "program-error"
     assert cause_of(from_code(1), KNOWLEDGE) == "exit-code"
 
 

@@ -13,8 +13,10 @@ from slurmdoctor.model import (
     EXIT_CODE,
     HOST_OOM,
     NATIVE_CRASHES,
+    PROGRAM_ERROR,
     PYTHON_ERROR,
     USAGE_ERROR,
+    Event,
     ExitClass,
     ExitReport,
     Finding,
@@ -24,15 +26,21 @@ from slurmdoctor.model import (
     ProcessExit,
     Reason,
     from_code,
+    from_signal,
+    number,
     reason,
 )
 
+_CODES = 256
+"""A process has so many; what is larger is the code of an error."""
 _REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
 """srun hands on the errno of a program that could not be started."""
 
 
 def cause_of(exit: ProcessExit, knowledge: Knowledge) -> str:
     """The cause that an exit alone establishes; `exit-code` where it tells nothing."""
+    if exit.signal == "SIGFPE":
+        return PROGRAM_ERROR
     ending: ExitClass = "segfault" if exit.signal in NATIVE_CRASHES else exit.exit_class
     return knowledge.cause_of_ending.get(ending, EXIT_CODE)
 
@@ -42,7 +50,7 @@ def find_exit(finding: Finding, case: Case) -> Finding:
     codes = [r.exit.code for r in case.reports if r.kind == "step" and r.exit.code]
     finding = replace(finding, step_code=max(codes, default=None))
     if finding.root is not None or case.record is None:
-        finding = _by_the_log(finding, case)
+        finding = _by_its_words(_by_the_log(finding, case), case)
     open_ends = never_ended(case) if finding.suspicion is None else ()
     if open_ends:
         finding = because(finding, reason("never-ended", tasks=open_ends))
@@ -113,8 +121,27 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
     own_end = next((r for r in reports if r.exit.exit_class not in STOPPED), None)
     if own_end is not None and root.cause not in case.traits["scheduler"]:
         return _seen_by(own_end, finding)
-    caught = next((e.caught for e in root.events if e.caught is not None), None)
-    return finding if caught is None else replace(finding, exit=caught, exit_how=(reason("crash-handler"),))
+    return finding
+
+
+def _by_its_words(finding: Finding, case: Case) -> Finding:
+    """The end that the first failing process printed itself, where nobody tells another one."""
+    told_by = ((event, _told_by(event, case)) for event in finding.root.events) if finding.root is not None else ()
+    event, end = next(((event, end) for event, end in told_by if end is not None), (None, None))
+    if event is None or (finding.exit is not None and finding.exit.exit_class != "unknown"):
+        return finding
+    return replace(finding, exit=end, exit_how=(reason("own-words" if event.caught is None else "crash-handler"),))
+
+
+def _told_by(event: Event, case: Case) -> ProcessExit | None:
+    """How a process ends that prints this: by the signal that it caught or the code that it names, or as its kind always does."""
+    code = number(event.captures.get("exit_code") or "0")
+    if event.caught is not None:
+        return replace(event.caught, code=code or None)
+    if 0 < abs(code) < _CODES:
+        return from_code(code)
+    end = next((rule.ends_with for rule in case.causes[event.cause].rules if rule.id == event.rule), None)
+    return from_signal(end) if isinstance(end, str) else None if end is None else from_code(end)
 
 
 def _seen_by(report: ExitReport, finding: Finding, code: str = "witness") -> Finding:

@@ -91,6 +91,7 @@ HINTS = {
     "examples": "{match: ['...'], no_match: ['...']}",
     "match": "a line as the program prints it, in a list: ['...']",
     "samples": "[{line: 'the line as printed', rank: 3, text: 'what is left'}]",
+    "ends_with": "a code, such as 127, or a signal, such as SIGABRT",
     "witness": "the program's name as the verdict shall show it",
     "title": 'what completes "rank 13 ...", in at most 60 characters, without a full stop',
     "exit_classes": "[python-error], or how its process ends",
@@ -348,6 +349,7 @@ _READERS: Mapping[str, Reader] = {
     "samples": list_of(sample),
     "explains": list_of(typed(CauseId)),
     "slurm_states": list_of(typed(Literal[tuple(sorted(FAILED | {"COMPLETED"}))])),
+    "ends_with": typed(Annotated[int, Meta(ge=0, le=255)] | Annotated[str, Meta(pattern=r"\ASIG[A-Z]{2,6}\Z")]),
     "lock": typed(Annotated[float, Meta(ge=0, le=1)]),
 }
 

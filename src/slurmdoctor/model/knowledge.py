@@ -42,6 +42,8 @@ class Rule(Packed):
     no_match: tuple[str, ...] = ()
     general: bool = False
     """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
+    ends_with: int | str | None = None
+    """The code or the signal (`SIGABRT`) with which a process always ends that prints this."""
     when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
     """What must be known of the job besides: the line alone does not prove the cause."""
     of_site: bool = False

@@ -203,7 +203,7 @@ _CLASS_OF_CODE: dict[int, ExitClass] = {
     126: "not-executable",
     127: "not-found",
 }
-NATIVE_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
+NATIVE_CRASHES = frozenset({"SIGILL", "SIGTRAP", "SIGSYS"})
 """Signals that native code earns itself, as it does SIGSEGV."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""

@@ -391,6 +391,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "witness": "{witness}",
     "witness-of-several": "{witness}; other processes ended differently",
     "crash-handler": "the process's crash handler",
+    "own-words": "what it printed last",
     "recorded-step": "sacct for step {step}",
     "recorded-job": "Slurm for the whole job",
     "given-status": "the job's exit status",
