@@ -39,6 +39,8 @@ Place = tuple[int, int]
 """Source and offset of a line."""
 _MOST_LINES = 8
 """Lines of evidence: a reader wants few."""
+_MOST_ALIKE = 3
+"""Lines of the same cause, the nearest ones: what a message goes on with."""
 _MOST_MISTAKES = 2
 """Mistakes that are shown: a script with more is for `slurmdoctor lint`."""
 _OF_THE_SIGNAL = frozenset({"signal-not-handled", "signal-window"})
@@ -89,9 +91,8 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
     again = root.main.rule if root.main.role == "cascade" else None
     own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
     own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
-    return (
-        own + [e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root")][:2]
-    )
+    alike = (e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root"))
+    return own + sorted(alike, key=lambda e: abs(e.order - root.main.order))[:_MOST_ALIKE]
 
 
 def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -238,6 +238,8 @@ def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
     return Incident(last, (last,), silent.report if silent else None)
 
 
+_OF_A_MESSAGE = 2048
+"""Bytes of a message."""
 _WORDS_OF_A_MESSAGE = 3
 """A bare `AssertionError` tells no cause."""
 
@@ -263,15 +265,21 @@ def _nearer(root: Incident, case: Case) -> Incident:
     generic = case.traits["generic"]
     if like is None or root.cause not in generic | {ABORT}:
         return root
-    worded = main.traceback or any(event.rule.endswith("/message") for event in root.events)
-    line = None if worded else like.pointed
+    worded = main.traceback or any(event.rule.endswith("/message") for event in _below(main, case))
+    lines = () if worded else like.pointed
     least = LIMITS.likely_exception if main.traceback else LIMITS.likely_nearer
     known = like.cause not in generic | case.knowledge.untold and like.probability >= least
     if known and len(like.line.text.split()) >= _WORDS_OF_A_MESSAGE:
-        main, line = replace(main, cause=like.cause, rule=CLASSIFIER), like.line
+        main, lines = replace(main, cause=like.cause, rule=CLASSIFIER), (like.line, *lines)
     others = tuple(e for e in root.events if e is not root.main)
-    beside = (replace(main, hit=line, order=line.order, role="hint"),) if line not in (None, main.hit) else ()
+    beside = (replace(main, hit=line, order=line.order, role="hint") for line in lines if line != main.hit)
     return replace(root, main=main, events=(main, *beside, *others))
+
+
+def _below(main: Event, case: Case) -> Iterator[Event]:
+    """What its writer printed just below it."""
+    near = (e for e in case.events if e.hit.source == main.hit.source and e.label == main.label)
+    return (e for e in near if 0 < e.order - main.order < _OF_A_MESSAGE)
 
 
 # ── of several that nothing explains, the first ──────────────────────────────────────────────

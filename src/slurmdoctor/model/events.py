@@ -502,8 +502,8 @@ class Likeness(Frozen):
     """Calibrated on lines of programs that were left out of the training."""
     words: tuple[str, ...]
     """The words of the line that weighed most."""
-    pointed: Line | None = None
-    """The neighbor that an expert would rather point to."""
+    pointed: tuple[Line, ...] = ()
+    """The neighbors that an expert would rather point to."""
     example: str | None = None
     """The example of a rule of that cause that is nearest to the line, where one is near."""
 

@@ -245,6 +245,8 @@ _TAIL_LINES = 8
 """lines with words in them."""
 _BESIDE = 2
 """Lines of a message that are shown beside its first one."""
+_LONGEST_WHAT = 200
+"""Characters of a message that the advice repeats."""
 _RULE = text("drawn-line")
 
 
@@ -308,17 +310,26 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
                 event = replace(event, origin=_both(event.origin, other.origin), captures=captures)
             elif speaks:
                 beside.setdefault(other.cause, other)
+    opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
+    said = [
+        line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
+    ]
+    if said and "what" not in event.captures:
+        event = replace(event, captures={**event.captures, "what": said[0].text.strip(" *!#")[:_LONGEST_WHAT]})
     found = [event]
     for other in beside.values():
         origin = _both(event.origin, other.origin)
         found.append(replace(other, origin=origin, count=event.count, others=event.others))
-    opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
-    shown = [*own, *(below[:_BESIDE] if opens else ())]
-    for line in shown:
+    for line in (*own, *said[:_BESIDE]):
         if line is not first:
             origin = _both(event.origin, line.origin)
             found.append(event_at(line, event.cause, "hint", f"{event.cause}/message", origin=origin))
     return found
+
+
+def _is_of(rule: str, line: Line, knowledge: Knowledge) -> bool:
+    """Whether the rule takes the line, too."""
+    return any(one.id == rule and rule_event(one, line) for one in knowledge.rules if admits(one, line.raw))
 
 
 def _below(first: Line, lines: Excerpts) -> Iterator[Line]:

@@ -89,14 +89,16 @@ def _near(event: Event, near: Mapping[Line, int], knowledge: Knowledge) -> Liken
         share = math.exp(score[one] - score[ranked[0]]) ** 0.5
         read.append(replace(like, probability=round(like.probability * share, 4)))
     best = max(read, key=lambda one: (one.cause not in generic) * one.probability)
-    pointed = ranked[0] if ranked[0] is not event.hit else None
+    pointed = ranked[:1] if ranked[0] is not event.hit else []
     if near and event.captures.keys() <= _NO_MESSAGE:
-        pointed = max(near, key=lambda one: score[one] - _FARTHER * near[one])
-    return replace(best, pointed=pointed)
+        pointed = sorted(near, key=lambda one: _FARTHER * near[one] - score[one])[:_SHOWN]
+    return replace(best, pointed=tuple(pointed))
 
 
 _NO_MESSAGE = {"rank", "node", "exit_code"}
 """What an event tells that has no message of its own."""
+_SHOWN = 2
+"""Lines that are shown of such a program, and"""
 _FARTHER = 0.15
 """What each line between costs."""
 _ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
