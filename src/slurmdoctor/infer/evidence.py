@@ -80,6 +80,8 @@ def choose_evidence(finding: Finding, case: Case) -> Finding:
 
 def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[Event]:
     own = [root.main]
+    if root.report is not None and root.report.how is not None and root.main.hit == root.report.line:
+        own.append(_hint(root.report.how))
     # what rank 0 printed last as the others waited: where to look
     if finding.last_words is not None:
         own.append(_hint(finding.last_words, root.cause, f"{root.cause}/last-words", root.main.order))

@@ -154,6 +154,8 @@ class ExitReport(Frozen):
     kind: ExitReporter = "launcher"
     launcher: str | None = None
     """What the fact `launcher` is where this report is seen: `torchrun`."""
+    how: Line | None = None
+    """The line near it that tells how the process ended, where its own does not."""
 
 
 class CollectiveStatus(Frozen):

@@ -45,6 +45,7 @@ from slurmdoctor.readers.rule_events import is_quotation, own_words
 _ROOT = text("torchelastic-root")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
+_SIGNAL_TOLD = text("torchelastic-signal")
 _FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
 """Fields of a table's entry above its exit code, and below its heading."""
 _HOW = ("code", "signal", "status", "words")
@@ -66,7 +67,15 @@ def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | N
         before = number(found["node_rank"]) * (lines.ranks_per_node(line.source) or 0)
         if before or not number(found["node_rank"]):  # the first node has the first ranks
             found = {"rank": str(before + number(found["local_rank"])), **found}
-    return _report(form, line, found, _exit(found))
+    return replace(_report(form, line, found, _exit(found)), how=_how(form, lines, line))
+
+
+def _how(form: ExitFormat, lines: Excerpts, line: Line) -> Line | None:
+    """The line near a report that tells how the process ended: of several the last one, which names the signal."""
+    if not form.near or captures(form.near, line.text, form.of_site):
+        return None
+    near = (*lines.before(line, form.above), *lines.after(line, form.below))
+    return next((one for one in reversed(near) if captures(form.near, one.text, form.of_site)), None)
 
 
 def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
@@ -148,7 +157,8 @@ def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | 
         elif first := _ROOT.search(above.text) is not None:
             break
     entry = _entry(form, line, fields, from_code(number(code["code"])), first)
-    return replace(entry, pid=number(code["pid"]))
+    how = next((below for below in lines.after(line, 2) if _SIGNAL_TOLD.match(below.text)), None)
+    return replace(entry, pid=number(code["pid"]), how=how)
 
 
 def _entry(form: ExitFormat, line: Line, fields: Groups, ended: ProcessExit, first: bool) -> ExitReport:
