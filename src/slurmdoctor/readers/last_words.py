@@ -245,6 +245,7 @@ _TAIL_LINES = 8
 """lines with words in them."""
 _BESIDE = 2
 """Lines of a message that are shown beside its first one."""
+_MPI_STACK = text("mpi-stack")
 _LONGEST_WHAT = 200
 """Characters of a message that the advice repeats."""
 _RULE = text("drawn-line")
@@ -314,8 +315,12 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
     said = [
         line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
     ]
-    if said and "what" not in event.captures:
-        event = replace(event, captures={**event.captures, "what": said[0].text.strip(" *!#")[:_LONGEST_WHAT]})
+    calls = [(line, call["what"]) for line in below if (call := _MPI_STACK.match(line.text)) and call["what"]]
+    if calls:  # the innermost call knows why
+        said = [calls[-1][0]]
+    if calls or (said and "what" not in event.captures):
+        what = calls[-1][1] if calls else said[0].text.strip(" *!#")
+        event = replace(event, captures={**event.captures, "what": what[:_LONGEST_WHAT]})
     found = [event]
     for other in beside.values():
         origin = _both(event.origin, other.origin)
@@ -343,7 +348,7 @@ def _below(first: Line, lines: Excerpts) -> Iterator[Line]:
                 return
             continue
         yield line
-        worded += 1
+        worded += _MPI_STACK.match(line.text) is None
         if worded == _WORDED:
             return
 
