@@ -91,7 +91,9 @@ class Limits(Frozen):
     likely_exception: float = 0.9
     """and in place of a traceback's."""
     decisive: float = 2.8
-    """How decisive a log's last words must read, as a logarithm of odds, to show that the job failed, where they are a nearer cause's, too."""
+    """How decisive a log's last words must read, as a logarithm of odds, to show that the job failed, where they are a nearer cause's, too;"""
+    called_error: float = 2.0
+    """and where they call themselves an error."""
 
     # ── silence: who did not come? ──
     few: int = 4

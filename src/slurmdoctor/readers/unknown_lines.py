@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from slurmdoctor.classifier import classifier, is_trouble, masked, place_of
 from slurmdoctor.input import Source
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import ABORT, CLASSIFIER, LIMITS, PROGRAM_ERROR, Ending, Event, Knowledge, Likeness, Line
 from slurmdoctor.ranks import Excerpts, LabelReader, learn_formats
 from slurmdoctor.readers.last_words import ends_of_files, is_noise
 from slurmdoctor.readers.rule_events import event_at, exception_of
 
+_ERROR = text("called-error")
 _MOST = 16
 """Errors that are asked about, the first ones."""
 _FEW_BELOW = 3
@@ -59,13 +61,9 @@ def classify(
     named = like.probability >= LIMITS.likely and like.cause not in knowledge.untold
     cause = like.cause if named else PROGRAM_ERROR
     # the last words of a log that read like the end of a program show that it failed, as a rule's do; a traceback that is none does not
-    ends = (
-        not exception_of(line.text)
-        and below <= _FEW_BELOW
-        and score >= LIMITS.decisive
-        and named
-        and like.probability >= LIMITS.likely_nearer
-    )
+    certain = score >= LIMITS.decisive and named and like.probability >= LIMITS.likely_nearer
+    called = below <= 1 and score >= LIMITS.called_error and _ERROR.search(line.text) is not None
+    ends = not exception_of(line.text) and ((below <= _FEW_BELOW and certain) or called)
     event = event_at(line, cause, "either" if ends else "hint", CLASSIFIER)
     return [*events, event], replace(ending, read=line), found
 

@@ -391,7 +391,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "witness": "{witness}",
     "witness-of-several": "{witness}; other processes ended differently",
     "crash-handler": "the process's crash handler",
-    "own-words": "what it printed last",
+    "own-words": "its own last message",
     "recorded-step": "sacct for step {step}",
     "recorded-job": "Slurm for the whole job",
     "given-status": "the job's exit status",
