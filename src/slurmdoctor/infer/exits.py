@@ -106,7 +106,9 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
     best = root.report if root is not None else None
     if best is None and own:
         # the agent saw the process itself; an exit that nobody else caused tells more than one by the launcher's SIGTERM
-        best = min(own, key=lambda r: (r.exit.exit_class == "terminated", r.kind != "table"))
+        best = min(
+            own, key=lambda r: (r.exit.exit_class == "terminated", r.exit.exit_class != "abort", r.kind != "table")
+        )
     if best is not None:
         return because(_seen_by(best, finding), *_conflicts(finding, best, own))
     # who held up the others has an end of its own, if any: theirs is how they stopped waiting
@@ -169,6 +171,9 @@ def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bo
         return True
     if root.main.cause in traits["own-signal"]:
         return cause_of(exit_, knowledge) == root.main.cause
+    # a program that prints its error may abort() for it
+    if exit_.exit_class == "abort" and root.main.cause in knowledge.traits["own-words"]:
+        return True
     # what an uncaught C++ exception says is the cause, and abort() its end
     if any(e.cause in traits["own-signal"] and cause_of(exit_, knowledge) == e.cause for e in root.events):
         return True

@@ -45,7 +45,7 @@ def name_first_rank(finding: Finding, incidents: Sequence[Incident], case: Case)
         failed = any(e.rule == TASK_FAILED for e in case.events)
         why = reason("task-failed" if failed else "whole-job")
         return replace(finding, how=(why,), origin=Origin(node=at.node, time=at.time, dated=at.dated))
-    victim = root.main.role == "cascade" and root.cause not in case.traits["summary"]
+    victim = root.main.role == "cascade" and root.cause not in case.traits["summary"] | {EXIT_CODE}
     if root.report is None and (victim or root.cause in case.traits["waited"]):
         return name_missing_peer(finding, root, case)
     finding = _by_the_log(finding, root, incidents, case)

@@ -99,6 +99,8 @@ def _belongs_to(
             continue
         if "confirmation" in (event.role, last.role) and event.role != last.role:
             continue
+        if STEP_CANCELLED in (event.rule, last.rule) and event.rule != last.rule:
+            continue  # what Slurm does to the step is no process's own
         if _only_waited(parts[key]) and event.role == "root" and event.cause not in generic:
             continue  # what a rank meets after it gave up waiting is another incident
         near = event.order - last.order < LIMITS.one_incident_bytes
@@ -209,8 +211,12 @@ def _stopped_late(report: ExitReport, first_end: Mapping[str, int]) -> bool:
     """Whether a SIGKILL may be how a launcher ends what outlived its first failure."""
     if report.kind == "table":
         return not report.first
-    return first_end.get(report.witness, report.line.offset) < report.line.offset
+    ends = (first_end[who] for who in (report.witness, _MPI_ABORT) if who in first_end)
+    return min(ends, default=report.line.offset) < report.line.offset
 
+
+_MPI_ABORT = "MPI_Abort"
+"""The witness of a program that stopped itself: whatever launcher it has then kills the other ranks."""
 
 # ── did it fail? ─────────────────────────────────────────────────────────────────────────────
 

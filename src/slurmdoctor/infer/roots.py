@@ -240,6 +240,8 @@ def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
 
 _OF_A_MESSAGE = 2048
 """Bytes of a message."""
+_LONGEST_WHAT = 200
+"""Characters of a line that the advice repeats."""
 _WORDS_OF_A_MESSAGE = 3
 """A bare `AssertionError` tells no cause."""
 
@@ -268,9 +270,12 @@ def _nearer(root: Incident, case: Case) -> Incident:
     worded = main.traceback or any(event.rule.endswith("/message") for event in _below(main, case))
     lines = () if worded else like.pointed
     least = LIMITS.likely_exception if main.traceback else LIMITS.likely_nearer
-    known = like.cause not in generic | case.knowledge.untold and like.probability >= least
+    unheard = generic | case.knowledge.untold | case.traits["scheduler"]
+    known = like.cause not in unheard and like.probability >= least
     if known and len(like.line.text.split()) >= _WORDS_OF_A_MESSAGE:
         main, lines = replace(main, cause=like.cause, rule=CLASSIFIER), (like.line, *lines)
+    elif lines and "what" not in main.captures:
+        main = replace(main, captures={**main.captures, "what": lines[0].text.strip()[:_LONGEST_WHAT]})
     others = tuple(e for e in root.events if e is not root.main)
     beside = (replace(main, hit=line, order=line.order, role="hint") for line in lines if line != main.hit)
     return replace(root, main=main, events=(main, *beside, *others))

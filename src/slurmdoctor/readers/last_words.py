@@ -316,8 +316,8 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
         line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
     ]
     calls = [(line, call["what"]) for line in below if (call := _MPI_STACK.match(line.text)) and call["what"]]
-    if calls:  # the innermost call knows why
-        said = [calls[-1][0]]
+    if calls:  # the innermost call knows why, and the outermost with what it was called
+        said = [line for line, _ in (calls[-1], calls[0])]
     if calls or (said and "what" not in event.captures):
         what = calls[-1][1] if calls else said[0].text.strip(" *!#")
         event = replace(event, captures={**event.captures, "what": what[:_LONGEST_WHAT]})

@@ -41,7 +41,7 @@ _LOW_LEVEL = text("low-level-label")
 _OF_AN_ERROR = text("of-an-error")
 _MAIN = text("main-command")
 _WORK, _NO_WORK = text("work-line"), text("no-work-line")
-_END_TALK = (*map(text, ("end-talk", "of-the-end")), _SLURM, _TALK, _TOOL, _SHELL)
+_END_TALK = (*map(text, ("end-talk", "of-the-end", "mpi-stack")), _SLURM, _TALK, _TOOL, _SHELL)
 _DECIMALS = lazy(r"\d+(?:\.\d+)?")
 _WORDY = lazy(r"^(?=\S).*[A-Za-z]{3}")
 

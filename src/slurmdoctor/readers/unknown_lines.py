@@ -47,7 +47,9 @@ def classify(
             for distance, one in enumerate(side)
             if one.place not in read and _may_tell(one, knowledge)
         }
-        found[event.hit.place] = _near(event, near, knowledge)
+        like = _near(event, near, knowledge)
+        more = (row for one in like.pointed[:1] for row in lines.below(one, 1) if _goes_on(one, row))
+        found[event.hit.place] = replace(like, pointed=(*like.pointed[:1], *more, *like.pointed[1:]))
     if ending.telling is None:
         return list(events), ending, found
     last = (line for end in ends_of_files(lines) for line in end if not _is_known(line, known))
@@ -58,7 +60,9 @@ def classify(
     if line is None or not is_trouble(line.text):
         return list(events), ending, found
     like = found[line.place] = classifier().likeness(line)
-    named = like.probability >= LIMITS.likely and like.cause not in knowledge.untold
+    # a scheduler's words are known
+    least = LIMITS.likely_nearer if like.cause in knowledge.traits["scheduler"] else LIMITS.likely
+    named = like.probability >= least and like.cause not in knowledge.untold
     cause = like.cause if named else PROGRAM_ERROR
     # the last words of a log that read like the end of a program show that it failed, as a rule's do; a traceback that is none does not
     certain = score >= LIMITS.decisive and named and like.probability >= LIMITS.likely_nearer
@@ -66,6 +70,11 @@ def classify(
     ends = not exception_of(line.text) and ((below <= _FEW_BELOW and certain) or called)
     event = event_at(line, cause, "either" if ends else "hint", CLASSIFIER)
     return [*events, event], replace(ending, read=line), found
+
+
+def _goes_on(one: Line, below: Line) -> bool:
+    """Whether a line goes on with the message of the one above it: it is further in."""
+    return below.text[:1].isspace() and not one.text[:1].isspace() and not below.text.isspace()
 
 
 def _may_tell(line: Line, knowledge: Knowledge) -> bool:

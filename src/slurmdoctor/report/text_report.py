@@ -157,7 +157,8 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         frames = [_frame(frame, width - 6) for frame in best_frames(first.traceback)]
         blocks.append(Block(_quoted([f"  {frame}" for frame in frames], "dim"), 18, kind="rows"))
     if second := _second_line(diagnosis, file, line, text):
-        blocks.append(Block(_second(second, file, width), 17))
+        # what a message goes on with tells more than the next steps do
+        blocks.append(Block(_second(second, file, width), 4 if second.role == "hint" else 17))
     return blocks
 
 
