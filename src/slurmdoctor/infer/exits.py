@@ -12,6 +12,7 @@ from slurmdoctor.model import (
     COMMAND_NOT_FOUND,
     EXIT_CODE,
     HOST_OOM,
+    MPI_ABORT,
     NATIVE_CRASHES,
     PROGRAM_ERROR,
     PYTHON_ERROR,
@@ -177,7 +178,7 @@ def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bo
     # what an uncaught C++ exception says is the cause, and abort() its end
     if any(e.cause in traits["own-signal"] and cause_of(exit_, knowledge) == e.cause for e in root.events):
         return True
-    return exit_.signal is None and exit_.code not in (0, None)
+    return exit_.signal is None and (exit_.code not in (0, None) or report.witness == MPI_ABORT)
 
 
 def first_reports(case: Case) -> list[ExitReport]:

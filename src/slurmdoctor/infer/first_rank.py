@@ -80,6 +80,8 @@ def _by_the_log(finding: Finding, root: Incident, incidents: Sequence[Incident],
     if finding.origin.rank is None and (rank := _group_rank(finding, root)) is not None:
         placed = case.rank_map.resolve(replace(finding.origin, rank=rank))[0]
         return replace(finding, origin=placed, how=(reason("group-rank", rank=rank),))
+    if finding.origin.rank is None and not finding.together and case.rank_map.world_size == 1:
+        return replace(finding, origin=replace(finding.origin, rank=0), how=(reason("only-rank"),))
     return finding
 
 

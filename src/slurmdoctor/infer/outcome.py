@@ -18,6 +18,7 @@ from slurmdoctor.model import (
     HOST_OOM,
     KILLED,
     LIMITS,
+    MPI_ABORT,
     NOT_STOPPED,
     PYTHON_ERROR,
     SIGTERM,
@@ -211,12 +212,9 @@ def _stopped_late(report: ExitReport, first_end: Mapping[str, int]) -> bool:
     """Whether a SIGKILL may be how a launcher ends what outlived its first failure."""
     if report.kind == "table":
         return not report.first
-    ends = (first_end[who] for who in (report.witness, _MPI_ABORT) if who in first_end)
+    ends = (first_end[who] for who in (report.witness, MPI_ABORT) if who in first_end)
     return min(ends, default=report.line.offset) < report.line.offset
 
-
-_MPI_ABORT = "MPI_Abort"
-"""The witness of a program that stopped itself: whatever launcher it has then kills the other ranks."""
 
 # ── did it fail? ─────────────────────────────────────────────────────────────────────────────
 

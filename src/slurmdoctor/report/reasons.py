@@ -346,6 +346,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "not-stopped": "Slurm ended the step because a task had failed and stopped all others, so task {task} is the one",
     "record-names-no-process": "from Slurm's record; the log does not show which process",
     "printed-again": "the same error is printed again with its rank",
+    "only-rank": "the job has one rank",
     "group-rank": "the watchdog that quotes the error prints [Rank {rank}], and the log shows no other process group",
     "all-alike": lambda v: f"{'all ' * v['all']}{v['count']} ranks failed the same way; first seen on rank {v['rank']}",
     "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stalled together: none of them was first",
