@@ -79,7 +79,7 @@ def gather_incidents(events: Sequence[Event], case: Case) -> list[Incident]:
             continue
         by_rank = event.origin.rank is not None
         mine = recent[event.hit.source, by_rank, event.origin.rank if by_rank else event.origin.node]
-        key = _belongs_to(event, parts, mine, generic)
+        key = _belongs_to(event, parts, mine, generic, case.traits["scheduler"])
         parts.setdefault(key, []).append(event)
         if not mine or mine[-1] != key:
             mine.append(key)
@@ -87,7 +87,11 @@ def gather_incidents(events: Sequence[Event], case: Case) -> list[Incident]:
 
 
 def _belongs_to(
-    event: Event, parts: Mapping[object, list[Event]], recent: Sequence[object], generic: frozenset[str]
+    event: Event,
+    parts: Mapping[object, list[Event]],
+    recent: Sequence[object],
+    generic: frozenset[str],
+    stops: frozenset[str],
 ) -> object:
     """The incident of this event, by its key; `recent` are those of its writer."""
     own = ("group", event.group) if event.group else ("event", event.order, event.rule)
@@ -100,8 +104,8 @@ def _belongs_to(
             continue
         if "confirmation" in (event.role, last.role) and event.role != last.role:
             continue
-        if STEP_CANCELLED in (event.rule, last.rule) and event.rule != last.rule:
-            continue  # what Slurm does to the step is no process's own
+        if not event.group and (event.cause in stops) != (last.cause in stops):
+            continue  # who stops a process does not say why another one failed
         if _only_waited(parts[key]) and event.role == "root" and event.cause not in generic:
             continue  # what a rank meets after it gave up waiting is another incident
         near = event.order - last.order < LIMITS.one_incident_bytes
