@@ -93,7 +93,8 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
     again = root.main.rule if root.main.role == "cascade" else None
     own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
     own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
-    alike = (e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root"))
+    roles = ("confirmation", "hint", "root", *(("either",) if root.report is not None else ()))
+    alike = (e for e in timeline.events if e.cause == root.cause and e.role in roles)
     return own + sorted(alike, key=lambda e: abs(e.order - root.main.order))[:_MOST_ALIKE]
 
 

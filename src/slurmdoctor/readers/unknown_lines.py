@@ -56,7 +56,7 @@ def classify(
     new = tuple(islice((line for line in last if not is_noise(line, knowledge)), _MOST_NEW))
     telling = new[0] if new and _is_known(ending.telling, known) else ending.telling
     ending = replace(ending, telling=telling, shown=new[::-1])
-    score, below, line = _most_telling(lines, knowledge, read, known)
+    score, below, line, called = _most_telling(lines, knowledge, read, known)
     if line is None or not is_trouble(line.text):
         return list(events), ending, found
     like = found[line.place] = classifier().likeness(line)
@@ -66,7 +66,6 @@ def classify(
     cause = like.cause if named else PROGRAM_ERROR
     # the last words of a log that read like the end of a program show that it failed, as a rule's do; a traceback that is none does not
     certain = score >= LIMITS.decisive and named and like.probability >= LIMITS.likely_nearer
-    called = below <= 1 and score >= LIMITS.called_error and _ERROR.search(line.text) is not None
     ends = not exception_of(line.text) and ((below <= _FEW_BELOW and certain) or called)
     event = event_at(line, cause, "either" if ends else "hint", CLASSIFIER)
     return [*events, event], replace(ending, read=line), found
@@ -113,12 +112,12 @@ _ABOVE, _BELOW, _AT, _BEST = 20, 6, 8, 5
 
 def _most_telling(
     lines: Excerpts, knowledge: Knowledge, read: Collection[tuple[int, int]], known: Set[int]
-) -> tuple[float, int, Line | None]:
+) -> tuple[float, int, Line | None, bool]:
     """Of the last lines of all files the one that reads most like what an expert would point to, the first of its kind.
 
-    (how much it reads so, lines of its file below it that may tell as well, the line)
+    (how much it reads so, lines of its file below it that may tell as well, the line, whether the last ones call themselves an error)
     """
-    scored, left = [], _MOST_LINES
+    scored, left, called = [], _MOST_LINES, False
     for last in ends_of_files(lines):
         telling = 0
         for below, line in enumerate(last[:left]):
@@ -127,14 +126,15 @@ def _most_telling(
             if not _is_known(line, known):
                 score = classifier().decisive(line.text, *place_of(line.text, below))
                 scored.append((score, -line.order, telling, line))
+                called |= telling <= 1 and score >= LIMITS.called_error and _ERROR.search(line.text) is not None
             telling += 1
         left -= len(last)
         if left <= 0:
             break
     if not scored:
-        return 0.0, 0, None
+        return 0.0, 0, None, False
     score, _, below, line = max(scored, key=lambda one: one[:2])
-    return score, below, line
+    return score, below, line, called
 
 
 # ── what a good run says, too ────────────────────────────────────────────────────────────────
