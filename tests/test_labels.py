@@ -22,6 +22,10 @@ LABELS = LabelReader(FORMATS)
 LINES = table("label_lines")
 
 
+def test_reading_remembers_lines_for_no_label_asks_for_a_certain_digit() -> None:
+    assert LABELS.remembers
+
+
 @pytest.mark.parametrize(("line", "rank"), LINES["two-labels"].items())
 def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
     assert LABELS.strip_labels(line, SourceFormat(locked=frozenset({"srun-label"})))[0].rank == rank

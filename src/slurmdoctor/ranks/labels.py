@@ -92,7 +92,7 @@ class LabelReader:
         matters = digits_matter if sensitive is None else sensitive.__contains__
         self.remembers = not any(matters(form.pattern) for form in formats)
         """Whether lines that differ in their digits only have the same labels: no format asks for a certain digit."""
-        self._able: dict[str, tuple[LineFormat, ...]] = {}
+        self._able: dict[tuple[str, frozenset[str] | None], tuple[LineFormat, ...]] = {}
         self._heads: dict[tuple[bytes, Any] | None, _Head] = {}
         self._keys: dict[_Spelling, WriterKey] = {}
 
@@ -147,9 +147,7 @@ class LabelReader:
 
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
-        for form in self.able(rest):
-            if form.lock and source is not None and form.id not in source.locked:
-                continue
+        for form in self.able(rest, None if source is None else source.locked):
             if form.after_time and not after_time:
                 continue
             if form.lock and "writer" not in form.groups and not head.first_on_its_line(source or _UNKNOWN):
@@ -158,13 +156,18 @@ class LabelReader:
                 return form, spans(matched), matched.end()
         return None
 
-    def able(self, text: str) -> tuple[LineFormat, ...]:
-        """The formats that a text with this first character can have: a few of many, and each line asks several times."""
-        able = self._able.get(text[:1])
+    def able(self, text: str, locked: frozenset[str] | None = None) -> tuple[LineFormat, ...]:
+        """The formats that a text with this first character can have: a few of many, and each line asks several times.
+
+        Of those that are ambiguous only the `locked` ones, where they are known.
+        """
+        key = text[:1], locked
+        able = self._able.get(key)
         if able is None:
             if len(self._able) >= _MOST_BEGINNINGS:
                 self._able.clear()
-            able = self._able[text[:1]] = tuple(form for form in self.formats if form.may_begin(text))
+            believed = (form for form in self.formats if locked is None or not form.lock or form.id in locked)
+            able = self._able[key] = tuple(form for form in believed if form.may_begin(text))
         return able
 
 

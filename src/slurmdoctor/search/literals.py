@@ -34,7 +34,8 @@ class Literals:
         self._with_digits = sorted({shape for shape in shapes if b"0" in shape})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._literals = list(self._users)
-        self.engine, self._words, self._meant = engine_for(self._literals)
+        self.engine, _, self._meant = engine_for(self._literals)
+        self._of_shapes, _, self._meant_by_shape = engine_for(self._with_digits)
 
     def wanted(self, line: bytes) -> list[int]:
         """The numbers of the matchers of which the line contains a literal."""
@@ -49,4 +50,5 @@ class Literals:
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
-        return any(literal in shape for literal in self._with_digits)
+        words = set(self._of_shapes.which(shape))
+        return any(self._with_digits[number] in shape for word in words for number in self._meant_by_shape[word])
