@@ -39,8 +39,8 @@ Place = tuple[int, int]
 """Source and offset of a line."""
 _MOST_LINES = 8
 """Lines of evidence: a reader wants few."""
-_MOST_ALIKE = 3
-"""Lines of the same cause, the nearest ones: what a message goes on with."""
+_MOST_ALIKE, _MOST_OF_A_MESSAGE = 2, 3
+"""Lines of the same cause, the first ones; and those nearest to the root that its message goes on with."""
 _MOST_MISTAKES = 2
 """Mistakes that are shown: a script with more is for `slurmdoctor lint`."""
 _OF_THE_SIGNAL = frozenset({"signal-not-handled", "signal-window"})
@@ -81,7 +81,7 @@ def choose_evidence(finding: Finding, case: Case) -> Finding:
 def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[Event]:
     own = [root.main]
     if root.report is not None and root.report.how is not None and root.main.hit == root.report.line:
-        own.append(_hint(root.report.how))
+        own.append(replace(_hint(root.report.how), origin=root.main.origin))
     # what rank 0 printed last as the others waited: where to look
     if finding.last_words is not None:
         own.append(_hint(finding.last_words, root.cause, f"{root.cause}/last-words", root.main.order))
@@ -94,8 +94,11 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
     own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
     own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
     roles = ("confirmation", "hint", "root", *(("either",) if root.report is not None else ()))
-    alike = (e for e in timeline.events if e.cause == root.cause and e.role in roles)
-    return own + sorted(alike, key=lambda e: abs(e.order - root.main.order))[:_MOST_ALIKE]
+    alike = [e for e in timeline.events if e.cause == root.cause and e.role in roles]
+    message = sorted(
+        (e for e in alike if e.rule == f"{root.cause}/message"), key=lambda e: abs(e.order - root.main.order)
+    )
+    return [*own, *message[:_MOST_OF_A_MESSAGE], *alike[:_MOST_ALIKE]]
 
 
 def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:

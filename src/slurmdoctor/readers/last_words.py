@@ -342,7 +342,9 @@ def _below(first: Line, lines: Excerpts) -> Iterator[Line]:
     above = next(lines.before(first, 1), None)
     boxed = above is not None and not above.text.isspace() and above.text and _RULE.match(above.text) is not None
     worded = 0
-    for line in lines.after(first, _BELOW):
+    # MPICH names the rank at the head of an error stack alone
+    stacked = first.label and any(_MPI_STACK.match(line.text) for line in lines.below(first, 1))
+    for line in lines.below(first, _BELOW) if stacked else lines.after(first, _BELOW):
         if _RULE.match(line.text):
             if worded and not (boxed and not line.text.strip()):
                 return
