@@ -171,6 +171,7 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "likely": (lambda n: read_as(n, "the table of part 3 is corrupt\n"), 0.5, 0.4999),
     "likely_nearer": (lambda n: read_as(n, "solver: matrix of part 3 cannot be factorized, giving up\n"), 0.8, 0.7999),
     "decisive": (lambda n: read_as(0.99, "the table of part 3 is corrupt\n", None, n), 2.8, 2.79),
+    "called_error": (lambda n: read_as(0.1, "ERROR: the table of part 3 is wrong\n", None, n), 2.0, 1.99),
     "likely_exception": (lambda n: read_as(n, raised("RuntimeError: step 3 went wrong")), 0.9, 0.8999),
 }  # fmt: skip
 """Each limit: what judges by it, and the nearest quantities on its two sides."""

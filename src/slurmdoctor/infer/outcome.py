@@ -20,6 +20,7 @@ from slurmdoctor.model import (
     LIMITS,
     MPI_ABORT,
     NOT_STOPPED,
+    PROGRAM_ERROR,
     PYTHON_ERROR,
     SIGTERM,
     STEP_CANCELLED,
@@ -104,7 +105,8 @@ def _belongs_to(
             continue
         if "confirmation" in (event.role, last.role) and event.role != last.role:
             continue
-        if not event.group and (event.cause in stops) != (last.cause in stops):
+        both = {event.cause, last.cause}
+        if PROGRAM_ERROR in both and both & stops:
             continue  # who stops a process does not say why another one failed
         if _only_waited(parts[key]) and event.role == "root" and event.cause not in generic:
             continue  # what a rank meets after it gave up waiting is another incident

@@ -158,7 +158,8 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         blocks.append(Block(_quoted([f"  {frame}" for frame in frames], "dim"), 18, kind="rows"))
     if second := _second_line(diagnosis, file, line, text):
         # what a message goes on with tells more than the next steps do
-        blocks.append(Block(_second(second, file, width), 4 if second.role == "hint" else 17))
+        told = second.role == "hint" and second.rule in (diagnosis.cause.rule, f"{second.cause}/message")
+        blocks.append(Block(_second(second, file, width), 4 if told else 17))
     return blocks
 
 
