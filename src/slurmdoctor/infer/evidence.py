@@ -39,7 +39,7 @@ Place = tuple[int, int]
 """Source and offset of a line."""
 _MOST_LINES = 8
 """Lines of evidence: a reader wants few."""
-_MOST_ALIKE, _MOST_OF_A_MESSAGE = 2, 3
+_MOST_OF_A_CAUSE, _MOST_OF_A_MESSAGE = 2, 3
 """Lines of the same cause, the first ones; and those nearest to the root that its message goes on with."""
 _MOST_MISTAKES = 2
 """Mistakes that are shown: a script with more is for `slurmdoctor lint`."""
@@ -94,11 +94,11 @@ def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[E
     own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
     own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
     roles = ("confirmation", "hint", "root", *(("either",) if root.report is not None else ()))
-    alike = [e for e in timeline.events if e.cause == root.cause and e.role in roles]
+    same_cause = [e for e in timeline.events if e.cause == root.cause and e.role in roles]
     message = sorted(
-        (e for e in alike if e.rule == f"{root.cause}/message"), key=lambda e: abs(e.order - root.main.order)
+        (e for e in same_cause if e.rule == f"{root.cause}/message"), key=lambda e: abs(e.order - root.main.order)
     )
-    return [*own, *message[:_MOST_OF_A_MESSAGE], *alike[:_MOST_ALIKE]]
+    return [*own, *message[:_MOST_OF_A_MESSAGE], *same_cause[:_MOST_OF_A_CAUSE]]
 
 
 def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:

@@ -129,14 +129,14 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
 
 def _by_its_words(finding: Finding, case: Case) -> Finding:
     """The end that the first failing process printed itself, where nobody tells another one."""
-    told_by = ((event, _told_by(event, case)) for event in finding.root.events) if finding.root is not None else ()
-    event, end = next(((event, end) for event, end in told_by if end is not None), (None, None))
+    ends = ((event, _end_of(event, case)) for event in finding.root.events) if finding.root is not None else ()
+    event, end = next(((event, end) for event, end in ends if end is not None), (None, None))
     if event is None or (finding.exit is not None and finding.exit.exit_class != "unknown"):
         return finding
     return replace(finding, exit=end, exit_how=(reason("own-words" if event.caught is None else "crash-handler"),))
 
 
-def _told_by(event: Event, case: Case) -> ProcessExit | None:
+def _end_of(event: Event, case: Case) -> ProcessExit | None:
     """How a process ends that prints this: by the signal that it caught or the code that it names, or as its kind always does."""
     code = number(event.captures.get("exit_code") or "0")
     if event.caught is not None:

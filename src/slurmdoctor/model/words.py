@@ -128,7 +128,7 @@ USAGE_ERROR: Final = "usage-error"
 
 STEP_CANCELLED: Final = "cancelled/step"
 MPI_ABORT: Final = "MPI_Abort"
-"""The witness of a program that stopped itself: whatever launcher it has then kills the other ranks."""
+"""The witness of a program that stopped itself: its launcher then kills the other ranks."""
 """The rule of srun's word that a step ends: it says so too when one of the step's tasks has failed."""
 TASK_FAILED: Final = "sigterm/task-failed"
 """The rule of Slurm's word that it ends a step because one of its tasks has failed."""

@@ -45,7 +45,7 @@ from slurmdoctor.readers.rule_events import is_quotation, own_words
 _ROOT = text("torchelastic-root")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
-_SIGNAL_TOLD = text("torchelastic-signal")
+_SIGNAL = text("torchelastic-signal")
 _FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
 """Fields of a table's entry above its exit code, and below its heading."""
 _HOW = ("code", "signal", "status", "words")
@@ -157,7 +157,7 @@ def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | 
         elif first := _ROOT.search(above.text) is not None:
             break
     entry = _entry(form, line, fields, from_code(number(code["code"])), first)
-    how = next((below for below in lines.after(line, 2) if _SIGNAL_TOLD.match(below.text)), None)
+    how = next((below for below in lines.after(line, 2) if _SIGNAL.match(below.text)), None)
     return replace(entry, pid=number(code["pid"]), how=how)
 
 

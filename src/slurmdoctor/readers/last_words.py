@@ -312,20 +312,20 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
             elif speaks:
                 beside.setdefault(other.cause, other)
     opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
-    said = [
+    message = [
         line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
     ]
     calls = [(line, call["what"]) for line in below if (call := _MPI_STACK.match(line.text)) and call["what"]]
     if calls:  # the innermost call knows why, and the outermost with what it was called
-        said = [line for line, _ in (calls[-1], calls[0])]
-    if calls or (said and "what" not in event.captures):
-        what = calls[-1][1] if calls else said[0].text.strip(" *!#")
+        message = [line for line, _ in (calls[-1], calls[0])]
+    if calls or (message and "what" not in event.captures):
+        what = calls[-1][1] if calls else message[0].text.strip(" *!#")
         event = replace(event, captures={**event.captures, "what": what[:_LONGEST_WHAT]})
     found = [event]
     for other in beside.values():
         origin = _both(event.origin, other.origin)
         found.append(replace(other, origin=origin, count=event.count, others=event.others))
-    for line in (*own, *said[:_BESIDE]):
+    for line in (*own, *message[:_BESIDE]):
         if line is not first:
             origin = _both(event.origin, line.origin)
             found.append(event_at(line, event.cause, "hint", f"{event.cause}/message", origin=origin))

@@ -158,8 +158,8 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         blocks.append(Block(_quoted([f"  {frame}" for frame in frames], "dim"), 18, kind="rows"))
     if second := _second_line(diagnosis, file, line, text):
         # what a message goes on with tells more than the next steps do
-        told = second.role == "hint" and second.rule in (diagnosis.cause.rule, f"{second.cause}/message")
-        blocks.append(Block(_second(second, file, width), 4 if told else 17))
+        of_the_message = second.role == "hint" and second.rule in (diagnosis.cause.rule, f"{second.cause}/message")
+        blocks.append(Block(_second(second, file, width), 4 if of_the_message else 17))
     return blocks
 
 
