@@ -127,6 +127,8 @@ USAGE_ERROR: Final = "usage-error"
 """Exits of launchers that stop what outlives a failure, and of programs that never started, are read with care."""
 
 STEP_CANCELLED: Final = "cancelled/step"
+ABORTED: Final = "program-error/mpi-abort"
+"""The rule of a program that stops itself: why, it printed before."""
 MPI_ABORT: Final = "MPI_Abort"
 """The witness of a program that stopped itself: its launcher then kills the other ranks."""
 """The rule of srun's word that a step ends: it says so too when one of the step's tasks has failed."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import compiled
-from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule, admits
+from slurmdoctor.model import ABORTED, Busy, Ending, Event, Knowledge, Line, Origin, Rule, admits
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.rule_events import event_at, rule_event
 
@@ -311,7 +311,7 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
                 event = replace(event, origin=_both(event.origin, other.origin), captures=captures)
             elif speaks:
                 beside.setdefault(other.cause, other)
-    opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
+    opens = speaks and event.rule != ABORTED and ("what" not in event.captures or first.text.rstrip().endswith(":"))
     message = [
         line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
     ]

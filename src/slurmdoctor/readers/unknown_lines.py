@@ -39,8 +39,10 @@ def classify(
     read = {e.hit.place for e in events}  # by a rule, which knows better
     general = [e for e in events if e.role in ("root", "either") and e.cause in knowledge.traits["generic"] | {ABORT}]
     for event in general[:_MOST]:
-        # what follows a traceback comes of it
-        around = (lines.above(event.hit, _ABOVE), () if event.traceback else lines.below(event.hit, _BELOW))
+        # what follows a traceback comes of it; who aborts without a message printed why above, or an exception of another stream
+        rows = () if event.traceback else lines.below(event.hit, _BELOW)
+        after = (one for one in rows if not _is_bare(event) or exception_of(one.text))
+        around = (lines.above(event.hit, _ABOVE), after)
         near = {
             one: distance
             for side in around
@@ -76,6 +78,11 @@ def _goes_on(one: Line, below: Line) -> bool:
     return below.text[:1].isspace() and not one.text[:1].isspace() and not below.text.isspace()
 
 
+def _is_bare(event: Event) -> bool:
+    """Whether the event has no message of its own."""
+    return event.captures.keys() <= {"rank", "node", "exit_code"}
+
+
 def _may_tell(line: Line, knowledge: Knowledge) -> bool:
     """Whether the line may tell of an error: a text that is none of the kinds that only stand around one."""
     return "\ufffd" not in line.text and not is_noise(line, knowledge)
@@ -96,13 +103,11 @@ def _near(event: Event, near: Mapping[Line, int], knowledge: Knowledge) -> Liken
         read.append(replace(like, probability=round(like.probability * share, 4)))
     best = max(read, key=lambda one: (one.cause not in generic) * one.probability)
     pointed = ranked[:1] if ranked[0] is not event.hit else []
-    if near and event.captures.keys() <= _NO_MESSAGE:
+    if near and _is_bare(event):
         pointed = sorted(near, key=lambda one: _FARTHER * near[one] - score[one])[:_SHOWN]
     return replace(best, pointed=tuple(pointed))
 
 
-_NO_MESSAGE = {"rank", "node", "exit_code"}
-"""What an event tells that has no message of its own."""
 _SHOWN = 2
 """Lines that are shown of such a program, and"""
 _FARTHER = 0.15
