@@ -6,15 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from slurmdoctor.cli import PATH, redact_option, rules_option
 from slurmdoctor.cli.output import Bar, format_option, in_line, keep_inputs, on_terminal, output_option, put, say
 from slurmdoctor.input import Source, UnreadError
 from slurmdoctor.matching import keep as keep_patterns, lazy
-from slurmdoctor.model import EXIT_CODE, Frozen, JobFiles, UserError
+from slurmdoctor.model import CLASSIFIER, EXIT_CODE, Frozen, JobFiles, UserError
 from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ _LONG = 60
     multiple=True,
     metavar="LOG",
     type=PATH,
-    help="A log of the same job when it ended well: its lines are no reason; may be given again.",
+    help="A log of the same job when it ended well (found beside the log, too): its lines are no reason; may be given again.",
 )
 @click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
@@ -269,13 +271,55 @@ def _diagnosed(asked: Sequence[Read], jobs: int | None, **how: Any) -> Iterator[
         known: dict[str, Any] = {"record": job.record, "script": job.script, "begins": job.begins} if job else {}
         with Bar() as bar:
             progress = bar.add if on_terminal() else None
+            ask = partial(pipeline.diagnose, one.log, progress=progress, jobs=jobs or usual_jobs(), **known)
             try:
-                yield pipeline.diagnose(one.log, progress=progress, jobs=jobs or usual_jobs(), **how, **known)
+                yield _by_a_good_run(ask(**how), one, ask, how)
             except UnreadError as error:
                 if len(asked) == 1:
                     raise
                 named = one.log if isinstance(one.log, JobFiles) else JobFiles(one.label)
                 yield pipeline.not_read(named, error, how["redact"])
+
+
+_MOST_SEEN, _MOST_TRIED, _MOST_BYTES = 2_000, 3, 16 * 1024 * 1024
+"""Files of the folder that are looked at for a good run, those that are read, and the bytes of one."""
+
+
+def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], how: dict[str, Any]) -> Diagnosis:
+    """Where no rule knows what broke the job: the verdict that knows what the last good run of its name says, too."""
+    if (
+        how["good"]
+        or not how["classifier"]
+        or found.verdict == "no-failure"
+        or found.cause.rule not in (None, CLASSIFIER)
+    ):
+        return found
+    logs = one.log if isinstance(one.log, list) else []
+    good = _good_run(logs[0]) if len(logs) == 1 and isinstance(logs[0], str) else None
+    if good is None:
+        return found
+    better = ask(**{**how, "good": (good,)})
+    note = f"the lines of {in_line(good)}, which ended well, are no reason why this one failed"
+    return replace(better, coverage=replace(better.coverage, notes=(*better.coverage.notes, note)))
+
+
+def _good_run(log: str) -> str | None:
+    """The newest log beside this one that is older, has the same name but for its numbers, and ended well."""
+    from slurmdoctor import pipeline
+    from slurmdoctor.input import named
+
+    mine = named(os.path.realpath(log))
+    if mine.part or not (mine.id or mine.numbers) or not os.path.isfile(mine.path):  # noqa: PTH113
+        return None
+    began = os.stat(mine.path).st_mtime  # noqa: PTH116
+    older: list[tuple[float, str]] = []
+    with os.scandir(mine.folder) as entries:
+        for entry in islice(entries, _MOST_SEEN):
+            if entry.path != mine.path and entry.is_file() and named(entry.path).template == mine.template:
+                seen = entry.stat()
+                older += [(seen.st_mtime, entry.path)] if seen.st_mtime < began and seen.st_size < _MOST_BYTES else []
+    tried = (path for _, path in sorted(older, reverse=True)[:_MOST_TRIED])
+    return next((path for path in tried if pipeline.diagnose(path, classifier=False).verdict == "no-failure"), None)
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────
