@@ -289,6 +289,7 @@ def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], h
     """Where no rule knows what broke the job: the verdict that knows what the last good run of its name says, too."""
     if (
         how["good"]
+        or how["time_limit"]
         or not how["classifier"]
         or found.verdict == "no-failure"
         or found.cause.rule not in (None, CLASSIFIER)
