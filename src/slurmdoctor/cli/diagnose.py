@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -296,7 +297,9 @@ def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], h
     ):
         return found
     logs = one.log if isinstance(one.log, list) else []
-    good = _good_run(logs[0]) if len(logs) == 1 and isinstance(logs[0], str) else None
+    good = None
+    with suppress(OSError, UserError):  # of a folder or an earlier log that cannot be read
+        good = _good_run(logs[0]) if len(logs) == 1 and isinstance(logs[0], str) else None
     if good is None:
         return found
     better = ask(**{**how, "good": (good,)})
