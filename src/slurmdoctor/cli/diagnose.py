@@ -297,9 +297,7 @@ def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], h
     ):
         return found
     logs = one.log if isinstance(one.log, list) else []
-    good = None
-    with suppress(OSError, UserError):  # of a folder or an earlier log that cannot be read
-        good = _good_run(logs[0]) if len(logs) == 1 and isinstance(logs[0], str) else None
+    good = _good_run(logs[0]) if len(logs) == 1 and isinstance(logs[0], str) else None
     if good is None:
         return found
     better = ask(**{**how, "good": (good,)})
@@ -309,7 +307,6 @@ def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], h
 
 def _good_run(log: str) -> str | None:
     """The newest log beside this one that is older, has the same name but for its numbers, and ended well."""
-    from slurmdoctor import pipeline
     from slurmdoctor.input import named
 
     mine = named(os.path.realpath(log))
@@ -317,13 +314,21 @@ def _good_run(log: str) -> str | None:
         return None
     began = os.stat(mine.path).st_mtime  # noqa: PTH116
     older: list[tuple[float, str]] = []
-    with os.scandir(mine.folder) as entries:
+    with suppress(OSError), os.scandir(mine.folder) as entries:
         for entry in islice(entries, _MOST_SEEN):
             if entry.path != mine.path and entry.is_file() and named(entry.path).template == mine.template:
                 seen = entry.stat()
                 older += [(seen.st_mtime, entry.path)] if seen.st_mtime < began and seen.st_size < _MOST_BYTES else []
     tried = (path for _, path in sorted(older, reverse=True)[:_MOST_TRIED])
-    return next((path for path in tried if pipeline.diagnose(path, classifier=False).verdict == "no-failure"), None)
+    return next(filter(_ended_well, tried), None)
+
+
+def _ended_well(log: str) -> bool:
+    from slurmdoctor import pipeline
+
+    with suppress(UserError):  # what cannot be read is no good run
+        return pipeline.diagnose(log, classifier=False).verdict == "no-failure"
+    return False
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────
