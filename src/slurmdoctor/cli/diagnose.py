@@ -301,7 +301,7 @@ def _by_a_good_run(found: Diagnosis, one: Read, ask: Callable[..., Diagnosis], h
     if good is None:
         return found
     better = ask(**{**how, "good": (good,)})
-    note = f"the lines of {in_line(good)}, which ended well, are no reason why this one failed"
+    note = f"the lines of {in_line(good.rpartition('/')[2])}, which ended well, are no reason why this one failed"
     return replace(better, coverage=replace(better.coverage, notes=(*better.coverage.notes, note)))
 
 
