@@ -256,8 +256,8 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
 
 
 def _comments(job: JobRecord) -> list[str]:
-    """What people and plugins have written to the job's record; jobstats keeps packed numbers there."""
-    texts = {"Comment": job.comment, "AdminComment": job.admin_comment, "SystemComment": job.system_comment}
+    """What operators and plugins have written to the job's record; jobstats keeps packed numbers there."""
+    texts = {"AdminComment": job.admin_comment, "SystemComment": job.system_comment}
     return [
         f"{name}: {cut(one_line(redact(text)), 120)}"
         for name, text in texts.items()
