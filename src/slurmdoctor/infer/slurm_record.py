@@ -246,6 +246,9 @@ def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: J
     elif cause == PREEMPTED and job.state != state:
         note = reason("preempted-as", state=job.state)
     root = finding.root
+    if cause == HOST_OOM and step is not None and step.max_rss_task is not None:
+        task = reason("largest-task", task=step.max_rss_task, node=step.max_rss_node, bytes=step.max_rss)
+        finding = because(finding, task)
     if finding.cause == cause:
         return replace(because(finding, note), confidence="high")
     if root is not None and not _yields(finding, root, cause, case):

@@ -136,7 +136,9 @@ class Step(Frozen):
     nodes: tuple[str, ...] = ()
     elapsed: int | None = None
     max_rss: int | None = None
-    """Bytes, of the largest task."""
+    """Bytes, of the largest task:"""
+    max_rss_task: int | None = None
+    max_rss_node: str | None = None
     cancelled_by: int | None = None
     """The uid behind `CANCELLED by 1000`."""
     quote: Quote | None = None

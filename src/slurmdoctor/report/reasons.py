@@ -437,7 +437,13 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "completed-untold": lambda v: f"{_but_a_step(v)}, and the log does not say why",
     "completed-no-step-failed": lambda v: f"{_completed(v)}, and no step failed",
     "ran-before": _ran_before,
-    "no-start-recorded": "the record shows no start: Slurm 26.05.0 to 26.05.3 lose it where a job is requeued while completing, and its restart counter may be one too high",
+    "largest-task": lambda v: (
+        f"the largest task that sacct measured is {v['task']} on {v['node'] or 'an unknown node'}: {size(v['bytes'] or 0)}"
+    ),
+    "no-start-recorded": (
+        "the record shows no start, and its restart counter may be one too high: "
+        "Slurm 26.05.0 to 26.05.3 record so what is requeued while it completes"
+    ),
     "script-ended-with": lambda v: f"the script exited with {v['status']} ({exit_words(v['exit'])})",
     "recorded-state": lambda v: f"Slurm's record shows the job as {v['state']} ({exit_words(v['exit'])})",
     "log-shows-no-error": "the log shows no error: its end, or another log file, is missing",

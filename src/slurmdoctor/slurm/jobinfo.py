@@ -412,7 +412,8 @@ SEPARATOR = "\x1f"
 FIELDS = [
     "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
     "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
-    "Restarts", "Reason", "FailedNode", "JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
+    "MaxRSSTask", "MaxRSSNode", "Restarts", "Reason", "FailedNode", "JobName", "Comment", "AdminComment", "SystemComment",
+    "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
 ]  # fmt: skip
 """What we ask for, as far as a version of sacct knows it. Names and command lines may hold line ends and the separator: what
 is on either side of them is known all the same."""
@@ -465,7 +466,9 @@ def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
 
 
 def _step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
-    return Step(ident, row.get("JobName", ""), **_shared(_known(row)), max_rss=used(row.get("MaxRSS")), quote=quote)
+    largest = {"max_rss_task": whole(row.get("MaxRSSTask")), "max_rss_node": row.get("MaxRSSNode") or None}
+    known = {"max_rss": used(row.get("MaxRSS")), **largest, **_shared(_known(row))}
+    return Step(ident, row.get("JobName", ""), **known, quote=quote)
 
 
 def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
