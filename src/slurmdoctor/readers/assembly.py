@@ -91,16 +91,14 @@ def assemble(
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())
     reports = complete_reports(reports, rank_map)
-    signals = sorted(
-        [*named_by_ras(signals, rank_map), *find_restarts(events, reports, lines)], key=lambda signal: signal.order
-    )
+    signals = [*named_by_ras(signals, rank_map), *find_restarts(events, reports, lines)]
     out_of_time = () if lines.complete else (reason("out-of-time-again"),)
     return Observations(
         events=tuple(events),
         launcher=_launcher(reports, knowledge.exit_reports),
         reports=tuple(reports),
         collectives=tuple(statuses),
-        signals=tuple(signals),
+        signals=tuple(sorted(signals, key=lambda signal: signal.order)),
         rank_map=rank_map,
         dumps={dump.rank: dump for dump in dumps},
         last_words=(words := collect_last_words(events, knowledge, lines)),

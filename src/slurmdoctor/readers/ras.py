@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurmdoctor.model import RankMap, SignalHit, number
@@ -17,6 +18,9 @@ Value = int | str | None
 def named_by_ras(signals: Sequence[SignalHit], rank_map: RankMap) -> list[SignalHit]:
     """The signals, with one for each rank at fault in place of those of RAS: its last answer counts, and who is missing first."""
     of_ras = [hit for hit in signals if hit.signal.id == _RAS]
+    of_pid = defaultdict[int, set[int]](set)
+    for (_, pid), rank in rank_map.rank_of_pid.items() if of_ras else ():
+        of_pid[pid].add(rank)
     answers = [n for n, hit in enumerate(of_ras) if "answer" in hit.captures]
     comm, several = _LARGEST, False
     sections: list[tuple[str, list[SignalHit]]] = [(comm, [])]
@@ -28,45 +32,45 @@ def named_by_ras(signals: Sequence[SignalHit], rank_map: RankMap) -> list[Signal
         sections[-1][1].append(hit)
     # a number of a communicator is the job's where the communicator has all ranks
     found = [
-        one for comm, section in sections for one in _at_fault(section, rank_map, comm == _LARGEST and not several)
+        one
+        for comm, section in sections
+        for one in _at_fault(section, of_pid, rank_map.world_size, comm == _LARGEST and not several)
     ]
     missing = [hit for hit, absent in found if absent]
     return [*(hit for hit in signals if hit.signal.id != _RAS), *(missing or (hit for hit, _ in found))]
 
 
-def _at_fault(section: Sequence[SignalHit], rank_map: RankMap, whole: bool) -> Iterator[tuple[SignalHit, bool]]:
+def _at_fault(
+    section: Sequence[SignalHit], of_pid: Mapping[int, set[int]], world: int | None, whole: bool
+) -> Iterator[tuple[SignalHit, bool]]:
     """Those of one list: by how many operations they have launched, by their communicator's state, or as nothing came of them."""
     absent = bool(section) and "absent" in section[0].captures
     size, values, rows = 0, list[Value](), list[tuple[SignalHit, Value]]()
     value: Value = None
     for hit in section:
-        told = _value(hit.captures)
+        words = _value(hit.captures)
         if "others" in hit.captures:
-            value = told
+            value = words
             size += number(hit.captures["others"])
-            values.append(told)
+            values.append(words)
         elif "pid" in hit.captures or "one" in hit.captures:
-            size += told is not None
-            rows.append((hit, value if told is None else told))
-            values.append(told)
+            size += words is not None
+            rows.append((hit, value if words is None else words))
+            values.append(words)
     most = max((one for one in values if isinstance(one, int)), default=0)
     usual = next((one for one in values if isinstance(one, str)), None)
-    whole = whole and (not size or rank_map.world_size in (None, size))
+    whole = whole and (not size or world in (None, size))
     for hit, value in rows:
         behind = value < most if isinstance(value, int) else usual in _STAYED and value not in (usual, "RUNNING")
-        rank = _rank(hit.captures, rank_map, whole)
-        if rank is not None and (absent or (value is not None and behind)):
-            yield SignalHit(hit.signal, hit.line, hit.order, {"one": str(rank)}), absent
+        if not absent and (value is None or not behind):
+            continue
+        # containers on several nodes may have one pid
+        known = of_pid.get(number(hit.captures.get("pid", "0")), set())
+        own = hit.captures.get("one") if whole else None
+        rank = str(*known) if len(known) == 1 else own
+        if rank is not None:
+            yield SignalHit(hit.signal, hit.line, hit.order, {"one": rank}), absent
 
 
-def _value(told: Mapping[str, str]) -> Value:
-    return number(told["launched"]) if "launched" in told else 0 if "never" in told else told.get("status")
-
-
-def _rank(told: Mapping[str, str], rank_map: RankMap, whole: bool) -> int | None:
-    pid = number(told.get("pid", "0"))
-    # containers on several nodes may have one pid
-    known = {rank for (_, other), rank in rank_map.rank_of_pid.items() if other == pid}
-    if len(known) == 1:
-        return known.pop()
-    return number(told["one"]) if whole and "one" in told else None
+def _value(words: Mapping[str, str]) -> Value:
+    return number(words["launched"]) if "launched" in words else 0 if "never" in words else words.get("status")

@@ -136,6 +136,10 @@ def _but_a_step(v: Values) -> str:
     return _completed(v) + (f", but a step ended with {exit_words(v['derived'])}" if v["derived"] else "")
 
 
+def _or_none(v: Values, word: str = "") -> str:
+    return _but_a_step(v) if v["step"] or v["derived"] else f"{_completed(v)}, {word}no step failed"
+
+
 def _ran_before(v: Values) -> str:
     """`Slurm ran it once before, on gpu07 (NODE_FAIL); it began again on gpu07`."""
     how = str(v["state"])
@@ -432,10 +436,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{sentence(v['said'])}, but the log's first failure is a different one: both are shown"
     ),
     "completed-but-last-step": "Slurm's record shows the job as COMPLETED, but its last step {step} {state}",
-    "completed-no-root": lambda v: f"{_completed(v)}, no step failed, and the log shows no cause",
+    "completed-no-root": lambda v: f"{_or_none(v)}, and the log shows no cause",
     "completed-status-hides": lambda v: f"{_but_a_step(v)}: the script's exit status hides the failure",
     "completed-untold": lambda v: f"{_but_a_step(v)}, and the log does not say why",
-    "completed-no-step-failed": lambda v: f"{_completed(v)}, and no step failed",
+    "completed-no-step-failed": lambda v: _or_none(v, "and "),
     "ran-before": _ran_before,
     "largest-task": lambda v: (
         f"the largest task that sacct measured is {v['task']} on {v['node'] or 'an unknown node'}: {size(v['bytes'] or 0)}"
