@@ -56,9 +56,10 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     world = world_of(case.observed, case.record)
     suspicion = _from_stacks(case.observed) or _listed(world, case)
     if root.cause in case.traits["scheduler"]:
-        if suspicion is None and run_state(case.timeline, end_of(case.record, root.main), case.record).kind == "hung":
+        stood = run_state(case.timeline, end_of(case.record, root.main), case.record).kind
+        if suspicion is None and stood == "hung":
             suspicion = _left_out(case)
-        if suspicion is None:
+        if suspicion is None or stood == "progressing":
             return finding  # a job that was ended from outside need not have hung
         finding = replace(finding, cause=HANG, rule=None)
     if suspicion is None and root.cause != HANG:

@@ -44,7 +44,10 @@ _EARLY = 90
 
 def apply_record(finding: Finding, record: JobRecord, case: Case) -> Finding:
     """The finding with what Slurm's record confirms, replaces or contradicts in it."""
-    finding = replace(finding, record=record)
+    return because(_by_state(replace(finding, record=record), record, case), *_earlier_runs(record))
+
+
+def _by_state(finding: Finding, record: JobRecord, case: Case) -> Finding:
     state = state_of(record)
     if state in WAITING:
         return because(finding, reason("not-started", why=record.reason))
@@ -111,18 +114,42 @@ def quote_record(finding: Finding, case: Case) -> Finding:
 
 def script_status(record: JobRecord) -> int | None:
     """The script's own status, where Slurm says that it failed: then an error that others survived counts after all."""
-    if record.state != "FAILED":
+    if record.state not in ("FAILED", "REQUEUED") or state_of(record) == "REQUEUED":
         return None
     return (record.exit.code if record.exit is not None else None) or 1
 
 
 def state_of(job: JobRecord) -> str | None:
     """The job's state; in a footer the script's own end, which Slurm has not recorded yet."""
+    if job.state == "REQUEUED" and job.exit is not None and job.exit.exit_class != "ok":
+        return "FAILED"  # it had ended so, and was requeued while it was completing; one that ran has no exit code
     if job.exit_status is None or job.state not in (None, "RUNNING", "COMPLETING"):
         return job.state
     if job.state == "COMPLETING":  # Slurm is ending it: its log has the line that says why
         return "TIMEOUT" if job.reason == "TimeLimit" else None
     return "COMPLETED" if job.exit_status == 0 and not job.running_children else "FAILED"
+
+
+def _earlier_runs(job: JobRecord) -> tuple[Reason, ...]:
+    """That the job was requeued, how its last run ended, and where the record does not agree with itself."""
+    found: list[Reason] = []
+    if job.earlier:
+        last = job.earlier[-1]
+        ran_before = reason(
+            "ran-before",
+            count=len(job.earlier),
+            state=last.state,
+            ran=any(step.state == "CANCELLED" for step in last.steps),
+            failed=last.exit if state_of(last) != last.state else None,
+            nodes=last.nodes,
+            again=tuple(node for node in last.nodes if node in job.nodes),
+            expedited="--requeue=expedite" in (job.submit_line or ""),
+            counter=None if job.restarts in (None, len(job.earlier)) else job.restarts,
+        )
+        found.append(ran_before)
+    if job.ended and job.nodes and job.start is None and (job.restarts or job.earlier):
+        found.append(reason("no-start-recorded"))
+    return tuple(found)
 
 
 # ── Slurm calls it completed ──
@@ -134,9 +161,10 @@ def _completed(finding: Finding, job: JobRecord, case: Case) -> Finding:
         # the script went on after the step's end: its 0 says nothing of the step
         why = reason("completed-but-last-step", step=last.id, state=last.state)
         return _state_speaks(because(_without_success(finding), why), last.state, last, job, case)
-    step = (last.id, last.state, last.exit) if last is not None and last.failed else None
+    worst = last if last is not None and last.failed else job.failed_step
+    step = (worst.id, worst.state, worst.exit) if worst is not None else None
     derived = job.derived if step is None and job.derived is not None and job.derived.exit_class != "ok" else None
-    step_failed = step is not None or (last is None and derived is not None)
+    step_failed = (worst is not None and worst is last) or (last is None and derived is not None)
 
     def note(code: str) -> Reason:
         return reason(f"completed-{code}", by_script=job.exit_status == 0, step=step, derived=derived)
@@ -218,6 +246,9 @@ def _state_speaks(finding: Finding, state: str | None, step: Step | None, job: J
     elif cause == PREEMPTED and job.state != state:
         note = reason("preempted-as", state=job.state)
     root = finding.root
+    if cause == HOST_OOM and step is not None and step.max_rss_task is not None:
+        task = reason("largest-task", task=step.max_rss_task, node=step.max_rss_node, bytes=step.max_rss)
+        finding = because(finding, task)
     if finding.cause == cause:
         return replace(because(finding, note), confidence="high")
     if root is not None and not _yields(finding, root, cause, case):

@@ -136,7 +136,9 @@ class Step(Frozen):
     nodes: tuple[str, ...] = ()
     elapsed: int | None = None
     max_rss: int | None = None
-    """Bytes, of the largest task."""
+    """Bytes, of the largest task:"""
+    max_rss_task: int | None = None
+    max_rss_node: str | None = None
     cancelled_by: int | None = None
     """The uid behind `CANCELLED by 1000`."""
     quote: Quote | None = None
@@ -153,7 +155,7 @@ class FoundLogs(Frozen):
 
     slurm: Literal["unreachable", "gone", "silent", "elsewhere"]
     """Why it did not: `gone` is a job that it no longer knows, `elsewhere` a log that it names and that is not here."""
-    how: Literal["name", "submit-line", "script"]
+    how: Literal["name", "submit-line", "script", "comment"]
     files: tuple[str, ...]
 
 
@@ -196,6 +198,13 @@ class JobRecord(Frozen):
     raw_id: str | None = None
     """The id that `%j` means, where `id` is an array's with the task, or a component's."""
     submit_line: str | None = None
+    failed_node: str | None = None
+    """The node whose failure ended the job."""
+    comment: str | None = None
+    admin_comment: str | None = None
+    system_comment: str | None = None
+    earlier: tuple[JobRecord, ...] = ()
+    """Its runs before this one: it was requeued."""
     found: FoundLogs | None = None
     array_job: str | None = None
     array_task: int | None = None

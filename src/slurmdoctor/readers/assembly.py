@@ -37,6 +37,7 @@ from slurmdoctor.readers.attribution import Clock, RepeatedRanks, date, place_ev
 from slurmdoctor.readers.collectives import place_collectives, read_collective
 from slurmdoctor.readers.exit_reports import complete_reports, read_report
 from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, unfinished_work
+from slurmdoctor.readers.ras import named_by_ras
 from slurmdoctor.readers.rule_events import RuleEvents, exception_of
 from slurmdoctor.readers.steps import find_memory, find_steps
 from slurmdoctor.readers.survival import find_restarts, judge_survival
@@ -90,14 +91,14 @@ def assemble(
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())
     reports = complete_reports(reports, rank_map)
-    signals = sorted([*signals, *find_restarts(events, reports, lines)], key=lambda signal: signal.order)
+    signals = [*named_by_ras(signals, rank_map), *find_restarts(events, reports, lines)]
     out_of_time = () if lines.complete else (reason("out-of-time-again"),)
     return Observations(
         events=tuple(events),
         launcher=_launcher(reports, knowledge.exit_reports),
         reports=tuple(reports),
         collectives=tuple(statuses),
-        signals=tuple(signals),
+        signals=tuple(sorted(signals, key=lambda signal: signal.order)),
         rank_map=rank_map,
         dumps={dump.rank: dump for dump in dumps},
         last_words=(words := collect_last_words(events, knowledge, lines)),

@@ -107,7 +107,8 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
         add(rule, rule.id, map(str.encode, rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
-            keep = _KEEP_ATTEMPTS if signal.kind in ("attempt", "start", "members") else KEEP
+            keep = _KEEP_ATTEMPTS if signal.kind in ("attempt", "start") else KEEP
+            keep = KEEP_LIST if signal.kind == "members" else keep
             add(signal, signal.id, map(str.encode, signal.literals), keep, signal.regex)
     for form in knowledge.exit_reports:
         add(form, form.id, map(str.encode, form.literals), KEEP_LIST, form.pattern)

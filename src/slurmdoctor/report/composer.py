@@ -239,6 +239,7 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
         unanswered = (who for who in _SOURCES if who not in job.sources)
         missing = [*job.missing, *(who for who in unanswered if not any(m.startswith(who) for m in job.missing))]
         notes[:0] = [how_found(job, job.found)] if job.found is not None else []
+        notes += _comments(job)
         if job.siblings:
             more = len(job.siblings) - _MOST_SIBLINGS
             notes.append(f"also failed: {', '.join(job.siblings[:_MOST_SIBLINGS])}{f' and {more} more' * (more > 0)}")
@@ -252,6 +253,16 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
         missing=tuple(dict.fromkeys(missing)),
         notes=tuple(notes),
     )
+
+
+def _comments(job: JobRecord) -> list[str]:
+    """What operators and plugins have written to the job's record; jobstats keeps packed numbers there."""
+    texts = {"AdminComment": job.admin_comment, "SystemComment": job.system_comment}
+    return [
+        f"{name}: {cut(one_line(redact(text)), 120)}"
+        for name, text in texts.items()
+        if text and not text.startswith("JS1:")
+    ]
 
 
 def _silent(finding: Finding, observed: Observations) -> tuple[int, ...]:
@@ -274,6 +285,7 @@ _NO_RECORD = {
 _HOW = {
     "submit-line": "named on the command line of sbatch",
     "script": "named in the batch script",
+    "comment": "named in the job's comment",
 }
 """How a job's logs were found, where it was not by their names."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, ranges
+from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, fold_nodes, ranges
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.wording import ONLY_ERROR, duration, exit_words, frames, listed, names_of, plural, size
@@ -132,8 +132,26 @@ def _completed(v: Values) -> str:
 def _but_a_step(v: Values) -> str:
     if v["step"]:
         name, state, exit = v["step"]
-        return f"{_completed(v)}, but step {name} {state} ({exit_words(exit)})"
+        return f"{_completed(v)}, but step {name} {state}" + (f" ({exit_words(exit)})" if exit else "")
     return _completed(v) + (f", but a step ended with {exit_words(v['derived'])}" if v["derived"] else "")
+
+
+def _or_none(v: Values, word: str = "") -> str:
+    return _but_a_step(v) if v["step"] or v["derived"] else f"{_completed(v)}, {word}no step failed"
+
+
+def _ran_before(v: Values) -> str:
+    """`Slurm ran it once before, on gpu07 (NODE_FAIL); it began again on gpu07`."""
+    how = str(v["state"])
+    if v["state"] == "REQUEUED":
+        ended = f"it had ended with {exit_words(v['failed'])}, and was requeued while it was completing"
+        how = ended if v["failed"] else "requeued" + " while it ran" * v["ran"]
+    times = "once" if v["count"] == 1 else f"{v['count']} times"
+    on = f", {'last ' * (v['count'] > 1)}on {fold_nodes(v['nodes'])}" if v["nodes"] else ""
+    again = f"; it ran on {fold_nodes(v['again'])} again" if v["again"] else ""
+    at_once = " (an expedited requeue, which takes the same nodes)" if v["expedited"] else ""
+    counter = f"; its restart counter, {v['counter']}, does not agree" if v["counter"] is not None else ""
+    return f"Slurm ran the job {times} before{on} ({how}){again}{at_once}{counter}"
 
 
 def _warning_ended_it(v: Values) -> str:
@@ -418,10 +436,18 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{sentence(v['said'])}, but the log's first failure is a different one: both are shown"
     ),
     "completed-but-last-step": "Slurm's record shows the job as COMPLETED, but its last step {step} {state}",
-    "completed-no-root": lambda v: f"{_completed(v)}, no step failed, and the log shows no cause",
+    "completed-no-root": lambda v: f"{_or_none(v)}, and the log shows no cause",
     "completed-status-hides": lambda v: f"{_but_a_step(v)}: the script's exit status hides the failure",
     "completed-untold": lambda v: f"{_but_a_step(v)}, and the log does not say why",
-    "completed-no-step-failed": lambda v: f"{_completed(v)}, and no step failed",
+    "completed-no-step-failed": lambda v: _or_none(v, "and "),
+    "ran-before": _ran_before,
+    "largest-task": lambda v: (
+        f"the largest task that sacct measured is {v['task']} on {v['node'] or 'an unknown node'}: {size(v['bytes'] or 0)}"
+    ),
+    "no-start-recorded": (
+        "the record shows no start, and its restart counter may be one too high: "
+        "Slurm 26.05.0 to 26.05.3 record so what is requeued while it completes"
+    ),
     "script-ended-with": lambda v: f"the script exited with {v['status']} ({exit_words(v['exit'])})",
     "recorded-state": lambda v: f"Slurm's record shows the job as {v['state']} ({exit_words(v['exit'])})",
     "log-shows-no-error": "the log shows no error: its end, or another log file, is missing",

@@ -132,7 +132,7 @@ def saved(files: Sequence[str]) -> list[tuple[str, str]]:
         if not jobinfo.looks_like_slurm(text):
             raise UserError(
                 f"{name} holds no output of scontrol or sacct",
-                "save it as text, without --json: scontrol show job ID; sacct -j ID",
+                "save what they print: scontrol show job ID; sacct -j ID, or sacct --json -j ID",
             )
     return texts
 

@@ -1,6 +1,6 @@
 """A job's record, from the text of `scontrol show job` and `sacct`. Pure.
 
-Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacct a table, aligned or with `|`.
+Formats: Slurm 20 to 26. scontrol prints `Key=value` pairs, several a line; sacct a table, aligned or with `|`; both JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord, Quote, Step, expand_nodes, from_sacct, spans
+from slurmdoctor.slurm.json_rows import rows as json_rows
 
 _WORST = (
     "NODE_FAIL",
@@ -69,7 +70,8 @@ def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[Jo
         if "JobId=" in text:
             records += read_scontrol(text, name)
         bad |= bad_nodes(text)
-        tables += read_sacct(text, name)
+        for job in read_sacct(text, name):
+            (tables if "sacct" in job.sources else records).append(job)
     wanted, _, step = (job_id or "").partition(".")
     found = [job for job in _joined(records, tables) if not wanted or wanted in _names(job, families=True)]
     return [_finished(job, bad) for job in found], step
@@ -77,13 +79,17 @@ def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[Jo
 
 def _finished(job: JobRecord, bad: Mapping[str, str]) -> JobRecord:
     down = {n: w for n, w in bad.items() if n in job.nodes}
+    if job.failed_node is not None:
+        down.setdefault(job.failed_node, "FAILED (sacct: its failure ended the job)")
     # of a job that was restarted Slurm carries it over from the run before
     return replace(job, bad_nodes=down, derived=None if job.restarts else job.derived)
 
 
 def looks_like_slurm(text: str) -> bool:
     """Whether a text is one that `read` understands."""
-    return re.search(r"JobId=|NodeName=|^\s*JobID(?:Raw)?[\s|]", text[:4000], re.M) is not None
+    if text.lstrip()[:1] == "{":
+        return '"jobs"' in text
+    return re.search(rf"JobId=|NodeName=|{_HEAD}", text[:4000], re.M) is not None
 
 
 def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[JobRecord]:
@@ -109,6 +115,7 @@ def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
         **filled,
         nodes=max(record.nodes, row.nodes, key=len),  # scontrol leaves out those that a job lost
         steps=row.steps,
+        earlier=row.earlier,
         quotes={**row.quotes, **record.quotes},
         sources=record.sources | row.sources,
     )
@@ -202,6 +209,8 @@ _NAMES: Mapping[Callable[[str], Any], Mapping[str, str]] = {
         "name": "JobName Name", "user": "User", "account": "Account", "cluster": "Cluster", "reason": "Reason",
         "partition": "Partition", "work_dir": "WorkDir", "command": "Command", "submit_line": "SubmitLine",
         "std_out": "StdOut", "std_err": "StdErr", "raw_id": "JobIDRaw", "array_job": "ArrayJobId",
+        "failed_node": "FailedNode", "comment": "Comment", "admin_comment": "AdminComment",
+        "system_comment": "SystemComment",
     },
     whole: {
         "uid": "UID", "num_nodes": "NumNodes NNodes AllocNodes", "num_tasks": "NumTasks NTasks", "restarts": "Restarts",
@@ -328,8 +337,27 @@ def bad_nodes(text: str) -> dict[str, str]:
 
 
 def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
-    """All jobs of a sacct table. Of a job with several rows (resized, requeued) the last one counts."""
-    return list({job.id: job for job in jobs(_rows(text, name))}.values())
+    """All jobs of a sacct table, or of its JSON. Of a job with several rows (resized, requeued) the last one counts."""
+    last: dict[str, JobRecord] = {}
+    for job in jobs(_rows(text, name)):
+        last[job.id] = replace(job, earlier=_earlier(last[job.id], job) if job.id in last else ())
+    return list(last.values())
+
+
+def _earlier(before: JobRecord, job: JobRecord) -> tuple[JobRecord, ...]:
+    """The runs before this one: a resized job goes on in its next row, and ids that Slurm gave anew are months apart."""
+    apart = (job.submitted or 0) - (before.end or 0)
+    if before.end is not None and job.submitted is not None and apart > _REQUEUED_WITHIN:
+        return ()
+    again = (before.submitted, before.start) != (job.submitted, job.start) and before.state not in (
+        "RESIZING",
+        "REVOKED",
+    )
+    return (*before.earlier, replace(before, earlier=())) if again else before.earlier
+
+
+_REQUEUED_WITHIN = 86400
+"""Seconds from a run's end until it is submitted again: its epilog may take long."""
 
 
 def jobs(table: Iterable[tuple[Mapping[str, str], Quote]], bare: Set[str] = frozenset()) -> Iterator[JobRecord]:
@@ -354,13 +382,16 @@ def quoted(row: Mapping[str, str], name: str = "sacct") -> Quote:
 
 
 def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
+    if text.lstrip()[:1] == "{":
+        yield from ((row, quoted(row, name)) for row in json_rows(text))
+        return
     if SEPARATOR in text:
         yield from ((row, quoted(row, name)) for row in rows([text], text.partition("\n")[0].split(SEPARATOR)))
         return
     header: list[str] = []
     spans: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if re.match(r"\s*JobID(?:Raw)?\b", line):
+        if re.match(_HEAD, line):
             piped = "|" in line
             header = [cell.strip() for cell in (line.split("|") if piped else line.split())]
             spans = []
@@ -374,12 +405,15 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
             yield row, Quote(name, number, " ".join(line.replace("|", " ").split()))
 
 
+_HEAD = r"^\s*(?:[A-Z]\w*\|)*JobID(?:Raw)?(?=[\s|]|$)"
+"""The head of a table; with `-o ALL` the id is not its first cell."""
 SEPARATOR = "\x1f"
 """Between the cells of a table that we ask for: a command line may hold any other."""
 FIELDS = [
     "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
     "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
-    "Restarts", "Reason", "JobName", "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
+    "MaxRSSTask", "MaxRSSNode", "Restarts", "Reason", "FailedNode", "JobName", "Comment", "AdminComment", "SystemComment",
+    "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
 ]  # fmt: skip
 """What we ask for, as far as a version of sacct knows it. Names and command lines may hold line ends and the separator: what
 is on either side of them is known all the same."""
@@ -425,14 +459,16 @@ def _records(lines: Iterable[str], width: int) -> Iterator[str]:
 
 
 def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
-    """A row that has too many cells, for a job's name or command line holds the separator: without both."""
-    torn = [at for at, name in enumerate(names) if name in ("JobName", "SubmitLine")]
+    """A row that has too many cells, for what a user wrote holds the separator: without all of that."""
+    torn = [at for at, name in enumerate(names) if name in ("JobName", "SubmitLine") or name.endswith("Comment")]
     behind = torn[-1] + 1
     return [*cells[: torn[0]], *[""] * (behind - torn[0]), *cells[behind - len(names) :]]
 
 
 def _step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
-    return Step(ident, row.get("JobName", ""), **_shared(_known(row)), max_rss=used(row.get("MaxRSS")), quote=quote)
+    largest = {"max_rss_task": whole(row.get("MaxRSSTask")), "max_rss_node": row.get("MaxRSSNode") or None}
+    known = {"max_rss": used(row.get("MaxRSS")), **largest, **_shared(_known(row))}
+    return Step(ident, row.get("JobName", ""), **known, quote=quote)
 
 
 def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
@@ -444,5 +480,5 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         array_task=whole(task),
         het_offset=whole(job.partition("+")[2]),
         quotes={"sacct": quote, "state": quote, "exit": quote},
-        sources=frozenset({"sacct"}),
+        sources=frozenset({"scontrol" if "JobState" in row else "sacct"}),
     )

@@ -29,7 +29,7 @@ _MOST = 200_000
 """Entries of a folder that are looked at."""
 OURS = re.compile(r"slurmdoctor[-.].*")
 """Verdicts that slurmdoctor itself wrote beside logs."""
-How = Literal["name", "submit-line", "script"]
+How = Literal["name", "submit-line", "script", "comment"]
 
 
 # ── Slurm's patterns ──
@@ -130,6 +130,8 @@ def _inferred(
         yield "submit-line", _given(job, submitted(job.submit_line or "")[0], steps, index)
         if script is not None:
             yield "script", _given(job, script.directives, steps, index)
+        if re.fullmatch(r"/\S+\.(?:out|err|log)", job.comment or ""):  # some sites keep the path there
+            yield "comment", find(replace(job, std_out=job.comment, std_err=None), steps, index)[0]
         if job.work_dir:
             yield "name", find(replace(job, std_err=None), steps, index)[0]
     yield "name", _by_name(job, index)

@@ -90,7 +90,7 @@ def _records(wanted: str, patience: float) -> Answers:
     texts = dict(answers.texts)
     fields = texts.pop("sacct -e", None)
     if fields is not None:
-        table = ["sacct", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", ",".join(known_fields(fields))]
+        table = ["sacct", "-D", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", ",".join(known_fields(fields))]
         records = ask({f"sacct -j {bare}": table}, patience)
         texts |= records.texts
         answers.missing += records.missing

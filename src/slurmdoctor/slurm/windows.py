@@ -61,7 +61,7 @@ def fields() -> list[str]:
         raise UserError(error.message, instead) from None
     if not known:
         raise UserError("sacct does not tell its fields", instead)
-    return known
+    return [name for name in known if not name.endswith("Comment")]  # sites keep kilobytes there
 
 
 def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
