@@ -1,0 +1,217 @@
+"""What nodes tell beside the job's own log: their kernels' logs, and what nvidia-smi, DCGM and scontrol say of their state.
+
+A source is made of the lines that rules may read and that are of the job's time; each keeps its number. What such a line tells is then
+weighed against the first error of the job itself: what came later did not bring it about.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from msgspec.structs import replace
+
+from slurmdoctor.input import Source, Text, Witness, opened
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import named
+from slurmdoctor.model import Event, JobRecord, Knowledge, Origin, RankMap, Reason, SourceFormat, bus_of, reason
+from slurmdoctor.ranks import LabelReader, learn_formats
+
+_TOLD = text("kernel-line")
+_NODE = text("node-of-a-file")
+_CLOCK = text("kernel-clock")
+_REPORT = text("node-report")
+_UPTIME = text("kernel-uptime")
+_MOST = 16 * 1024 * 1024
+"""Bytes that are read of such a log, its last ones: a kernel's own buffer has less."""
+_LONG, _DEEP = 4096, 8
+"""Characters of a line, and headings of a report above each other, that are kept."""
+_HEADS = 64
+"""Job logs, and"""
+_SAMPLE = 32 * 1024
+"""bytes of each one's head and end, in which the job's time is looked for."""
+_SLACK = 300.0
+"""Seconds around the job's time in which a node tells of the job."""
+_LATE = 5.0
+"""Seconds that clocks of nodes are apart: what a kernel tells later than this after the first error followed from it."""
+_EARLY = 2100.0
+"""Seconds after which what a node survived is no reason any more: the longest usual timeout of a collective, and some minutes."""
+_CLOCK_ALONE = datetime(2000, 1, 2, tzinfo=timezone.utc).timestamp()
+"""Before it are the times of stamps without a day."""
+
+
+def witness_sources(
+    paths: Iterable[str], sources: Sequence[Source], knowledge: Knowledge, labels: LabelReader, record: JobRecord | None
+) -> tuple[list[Source], tuple[Reason, ...]]:
+    """The lines of these files that may tell of the job, as sources of their own, and notes on what was left out."""
+    extra = list(paths)
+    if not extra:
+        return [], ()
+    of_site = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
+    found, notes = [], list[Reason]()
+    for source in opened(extra).sources:
+        numbered = list(_kept(source, of_site, notes))
+        source.close()
+        made = Text.source("".join(f"{line}\n" for _, line in numbered), source.name)
+        made.numbers = [number for number, _ in numbered]
+        found.append(made)
+    formats = learn_formats([*sources, *found], labels, record.year if record is not None else None)
+    span = _span(sources, formats, labels, record)
+    for place, (source, form) in enumerate(zip(found, formats[len(sources) :], strict=True)):
+        found[place] = _of_the_time(source, span, labels, form)
+        if len(source.numbers) and not len(found[place].numbers):
+            notes.append(reason("kernel-log-of-another-time", name=source.name))
+    return found, tuple(notes)
+
+
+def _of_the_time(source: Source, span: tuple[float, float] | None, labels: LabelReader, form: SourceFormat) -> Source:
+    """The source with its lines that are of the job's time, or show none."""
+    lines = source.peek(source.size or 0).decode("utf-8", "replace").split("\n")
+    rows = []
+    for number, line in zip(source.numbers, lines, strict=False):
+        time = None if span is None else labels.strip_labels(line, form)[0].time
+        if span is None or time is None or span[0] - _SLACK <= time <= span[1] + _SLACK:
+            rows.append((number, line))
+    made = Text.source("".join(f"{line}\n" for _, line in rows), source.name)
+    made.numbers = [number for number, _ in rows]
+    node = _NODE.search(source.name)
+    made.witness = Witness(named(node)["node"] if node else None, span is not None)
+    return made
+
+
+def _span(
+    sources: Sequence[Source], formats: Sequence[SourceFormat], labels: LabelReader, record: JobRecord | None
+) -> tuple[float, float] | None:
+    """When the job ran, by its record and by the stamps of its logs that hold a day."""
+    times = [time for time in (record.start, record.end) if time is not None] if record is not None else []
+    for source, form in zip(sources[:_HEADS], formats, strict=False):
+        lines = [*source.sample(_SAMPLE), *source.end_of(_SAMPLE)]
+        stamps = [origin.time for line in lines if (origin := labels.strip_labels(line, form)[0]).time is not None]
+        times += [time for time in stamps if time is not None and time >= _CLOCK_ALONE]
+        if stamps and not source.divisible:  # its end is not read yet
+            times.append(float("inf"))
+    return (min(times), max(times)) if times else None
+
+
+# ── lines, as rules and labels read them ─────────────────────────────────────────────────────
+
+
+def _kept(source: Source, of_site: Collection[str], notes: list[Reason]) -> Iterator[tuple[int, str]]:
+    """The numbers and texts of the lines that a rule may read. A time since boot is a clock's where a line shows both."""
+    if source.divisible and (source.size or 0) > _MOST:
+        source.leave_out((source.size or 0) - _MOST)
+        notes.append(reason("kernel-log-cut", name=source.name, bytes=_MOST))
+    boot: float | None = None
+    rows: list[tuple[int, str, float | None, float | None]] = []
+    for number, line in enumerate(_rendered(_lines(source)), (source.lines_above or 0) + 1):
+        uptime = _UPTIME.match(line)
+        since = float(uptime["seconds"]) if uptime else None
+        if (clock := _CLOCK.search(line)) is not None and (since is not None or clock["boot"]):
+            boot = float(clock["boot"] or clock["epoch"]) - (0.0 if clock["boot"] else since or 0.0)
+        if _TOLD.search(line) or any(word in line for word in of_site):
+            rows.append((number, line, since, boot))
+    for number, line, since, last in rows:
+        at = last if last is not None else boot
+        yield number, line if since is None or at is None else f"{_stamp(at + since)} kernel: {line}"
+
+
+def _lines(source: Source) -> Iterator[str]:
+    read = 0
+    for block in source.blocks():
+        read += block.size
+        if read > 2 * _MOST:  # packed: how long it is shows only at its end
+            return
+        for line in block.data[: block.size].removesuffix(b"\n").split(b"\n"):
+            yield line[:_LONG].decode("utf-8", "replace").rstrip("\r")
+
+
+def _rendered(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; a record of journalctl's JSON as journalctl prints it otherwise, a report's line behind the headings above it."""
+    headings: list[tuple[int, str]] = []
+    in_report = False
+    for line in lines:
+        in_report = in_report or _REPORT.search(line) is not None
+        if line.startswith(("{", "\x1e{")):
+            yield _of_record(line.lstrip("\x1e"))
+        elif in_report and line.strip():
+            indent, shown = len(line) - len(line.lstrip()), " ".join(line.split())
+            headings = [(at, heading) for at, heading in headings if at < indent][:_DEEP]
+            yield ", ".join((*(heading for _, heading in headings), shown))[:_LONG]
+            headings.append((indent, shown))
+        else:
+            yield line
+
+
+def _of_record(line: str) -> str:
+    """A record of `journalctl -o json` in one line: time, node, who spoke, and the message."""
+    try:
+        record: Any = json.loads(line)
+        message = record["MESSAGE"]
+        said = bytes(message).decode("utf-8", "replace") if isinstance(message, list) else str(message)
+        at = _stamp(int(record["__REALTIME_TIMESTAMP"]) / 1e6)
+        speaker = record.get("SYSLOG_IDENTIFIER") or "kernel"
+        return f"{at} {record['_HOSTNAME']} {speaker}: {said}".replace("\n", " ")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
+        return line
+
+
+def _stamp(epoch: float) -> str:
+    """The time as clocks here show it, with their zone: a cluster's logs that name none are in it."""
+    try:
+        return datetime.fromtimestamp(epoch, timezone.utc).astimezone().isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+# ── what they tell, beside the job's own errors ──────────────────────────────────────────────
+
+
+def weigh_witnesses(
+    events: Sequence[Event], sources: Sequence[Source], maps: RankMap, of_machine: Collection[str]
+) -> list[Event]:
+    """The events, of which those that nodes tell may start a failure only where time, process, GPU and node allow it."""
+    own = [e for e in events if sources[e.hit.source].witness is None and e.role in ("root", "either", "cascade")]
+    times = [
+        e.origin.time for e in own if e.origin.time is not None and not e.survived and len(e.outlived) < len("perhaps")
+    ]
+    first = min(times, default=None)
+    return [
+        event
+        if (witness := sources[event.hit.source].witness) is None
+        else _weighed(event, witness, first, maps, of_machine)
+        for event in events
+    ]
+
+
+def _weighed(event: Event, witness: Witness, first: float | None, maps: RankMap, of_machine: Collection[str]) -> Event:
+    event = replace(event, survived=False, retried=False, outlived="")
+    origin, time = event.origin, event.origin.time
+    if event.role == "hint" or _is_elsewhere(event, maps, of_machine):
+        return replace(event, role="hint")
+    if time is None or not witness.in_time:
+        return event if origin.rank is not None else replace(event, role="either", unclocked=True)
+    late = first is not None and time > first + _LATE
+    long_ago = first is not None and event.role == "either" and time < first - _EARLY
+    return replace(event, role="hint") if late or long_ago else event
+
+
+def _is_elsewhere(event: Event, maps: RankMap, of_machine: Collection[str]) -> bool:
+    """Whether it is about a node, a GPU or a process that the job does not have."""
+    origin, bus = event.origin, bus_of(event.captures.get("bus", ""))
+    nodes = {_short(node) for node in maps.node_of.values()}
+    placed = bool(nodes) and len(maps.node_of) >= (maps.world_size or 2)
+    if origin.node and placed and _short(origin.node) not in nodes:
+        return True
+    if origin.rank is not None:
+        return False
+    own = {gpu for node, gpu in maps.rank_of_bus if origin.node in (None, node)}
+    if bus and own:
+        return bus not in own
+    return not bus and "pid" in event.captures and event.cause not in of_machine
+
+
+def _short(node: str) -> str:
+    return re.sub(r"\..*", "", node)
