@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, Witness, opened
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import named
-from slurmdoctor.model import Event, JobRecord, Knowledge, Origin, RankMap, Reason, SourceFormat, bus_of, reason
+from slurmdoctor.model import Event, JobRecord, Knowledge, RankMap, Reason, SourceFormat, bus_of, reason
 from slurmdoctor.ranks import LabelReader, learn_formats
 
 _TOLD = text("kernel-line")
@@ -188,11 +188,12 @@ def weigh_witnesses(
 
 def _weighed(event: Event, witness: Witness, first: float | None, maps: RankMap, of_machine: Collection[str]) -> Event:
     event = replace(event, survived=False, retried=False, outlived="")
-    origin, time = event.origin, event.origin.time
+    time = event.origin.time
     if event.role == "hint" or _is_elsewhere(event, maps, of_machine):
         return replace(event, role="hint")
     if time is None or not witness.in_time:
-        return event if origin.rank is not None else replace(event, role="either", unclocked=True)
+        role = event.role if event.rank_basis == "pid" else "either"  # a process id is of this job, a GPU of any
+        return replace(event, role=role, unclocked=True)
     late = first is not None and time > first + _LATE
     long_ago = first is not None and event.role == "either" and time < first - _EARLY
     return replace(event, role="hint") if late or long_ago else event
