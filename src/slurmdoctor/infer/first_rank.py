@@ -177,7 +177,9 @@ def _rank_of_same(finding: Finding, root: Incident, case: Case) -> int | None:
     """The rank that the same error names where it is printed again."""
     if _several_crashed(finding, root):
         return None
-    same = (i.main.origin.rank for i in finding.same if same_failure(i, root, case.knowledge))
+    node = root.main.origin.node
+    here = (i for i in finding.same if node is None or i.main.origin.node == node)
+    same = (i.main.origin.rank for i in here if same_failure(i, root, case.knowledge))
     ranks = {rank for rank in same if rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, Witness, opened
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import named
-from slurmdoctor.model import Event, JobRecord, Knowledge, RankMap, Reason, SourceFormat, bus_of, reason
+from slurmdoctor.model import Event, ExitReport, JobRecord, Knowledge, RankMap, Reason, SourceFormat, bus_of, reason
 from slurmdoctor.ranks import LabelReader, learn_formats
 
 _TOLD = text("kernel-line")
@@ -170,33 +170,33 @@ def _stamp(epoch: float) -> str:
 
 
 def weigh_witnesses(
-    events: Sequence[Event], sources: Sequence[Source], maps: RankMap, of_machine: Collection[str]
+    events: Sequence[Event],
+    reports: Iterable[ExitReport],
+    sources: Sequence[Source],
+    maps: RankMap,
+    of_machine: Collection[str],
 ) -> list[Event]:
-    """The events, of which those that nodes tell may start a failure only where time, process, GPU and node allow it."""
+    """The events without those that nodes tell of other jobs or of what came after the first error; the others of theirs as time allows."""
     own = [e for e in events if sources[e.hit.source].witness is None and e.role in ("root", "either", "cascade")]
-    times = [
-        e.origin.time for e in own if e.origin.time is not None and not e.survived and len(e.outlived) < len("perhaps")
-    ]
-    first = min(times, default=None)
-    return [
-        event
-        if (witness := sources[event.hit.source].witness) is None
-        else _weighed(event, witness, first, maps, of_machine)
-        for event in events
-    ]
-
-
-def _weighed(event: Event, witness: Witness, first: float | None, maps: RankMap, of_machine: Collection[str]) -> Event:
-    event = replace(event, survived=False, retried=False, outlived="")
-    time = event.origin.time
-    if event.role == "hint" or _is_elsewhere(event, maps, of_machine):
-        return replace(event, role="hint")
-    if time is None or not witness.in_time:
-        role = event.role if event.rank_basis == "pid" else "either"  # a process id is of this job, a GPU of any
-        return replace(event, role=role, unclocked=True)
-    late = first is not None and time > first + _LATE
-    long_ago = first is not None and event.role == "either" and time < first - _EARLY
-    return replace(event, role="hint") if late or long_ago else event
+    errors = [e.origin.time for e in own if not e.survived and len(e.outlived) < len("perhaps")]
+    times = [time for time in (*errors, *(report.time for report in reports)) if time is not None]
+    first = min(times, default=float("inf"))
+    found = []
+    for event in events:
+        witness = sources[event.hit.source].witness
+        if witness is None:
+            found.append(event)
+        elif not _is_elsewhere(event, maps, of_machine):
+            event = replace(event, survived=False, retried=False, outlived="")
+            time = event.origin.time if witness.in_time else None
+            if time is None and event.role != "hint":
+                # a process id is of this job, a GPU of any
+                role = event.role if event.rank_basis == "pid" else "either"
+                found.append(replace(event, role=role, unclocked=True))
+            elif time is None or time <= first + _LATE:
+                long_ago = event.role == "either" and time is not None and first - _EARLY > time
+                found.append(replace(event, role="hint") if long_ago and times else event)
+    return found
 
 
 def _is_elsewhere(event: Event, maps: RankMap, of_machine: Collection[str]) -> bool:
