@@ -177,9 +177,9 @@ def _rank_of_same(finding: Finding, root: Incident, case: Case) -> int | None:
     """The rank that the same error names where it is printed again."""
     if _several_crashed(finding, root):
         return None
-    node = root.main.origin.node
-    here = (i for i in finding.same if node is None or i.main.origin.node == node)
-    same = (i.main.origin.rank for i in here if same_failure(i, root, case.knowledge))
+    node, file = root.main.origin.node, root.main.hit.source
+    here = (i.main for i in finding.same if same_failure(i, root, case.knowledge))
+    same = (event.origin.rank for event in here if node in (None, event.origin.node) or event.hit.source == file)
     ranks = {rank for rank in same if rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
 
