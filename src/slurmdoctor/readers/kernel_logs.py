@@ -25,6 +25,7 @@ _NODE = text("node-of-a-file")
 _CLOCK = text("kernel-clock")
 _REPORT = text("node-report")
 _UPTIME = text("kernel-uptime")
+_KILL = text("kernel-oom-kill")
 _MOST = 16 * 1024 * 1024
 """Bytes that are read of such a log, its last ones: a kernel's own buffer has less."""
 _LONG, _DEEP = 4096, 8
@@ -53,7 +54,7 @@ def witness_sources(
     of_site = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
     found, notes = [], list[Reason]()
     for source in opened(extra).sources:
-        numbered = list(_kept(source, of_site, notes))
+        numbered = _without_other_jobs(_kept(source, of_site, notes), record)
         source.close()
         made = Text.source("".join(f"{line}\n" for _, line in numbered), source.name)
         made.numbers = [number for number, _ in numbered]
@@ -116,6 +117,24 @@ def _kept(source: Source, of_site: Collection[str], notes: list[Reason]) -> Iter
     for number, line, since, last in rows:
         at = last if last is not None else boot
         yield number, line if since is None or at is None else f"{_stamp(at + since)} kernel: {line}"
+
+
+def _without_other_jobs(rows: Iterable[tuple[int, str]], record: JobRecord | None) -> list[tuple[int, str]]:
+    """The rows without kills for the memory of another job on the node: each takes three lines, and the second one names the job."""
+    own = {record.id, record.raw_id} if record is not None else set()
+    found, others = list[tuple[int, str]](), False
+    for row in rows:
+        kill = _KILL.search(row[1])
+        job = kill["job"] if kill else None
+        if job and own and job not in own:
+            others = True
+            if found and (above := _KILL.search(found[-1][1])) and above["begins"]:
+                found.pop()
+        elif not (others and kill and kill["ends"]):
+            found.append(row)
+        else:
+            others = False
+    return found
 
 
 def _lines(source: Source) -> Iterator[str]:
