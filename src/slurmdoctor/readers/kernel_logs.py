@@ -15,12 +15,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.input import Source, Text, Witness, opened
-from slurmdoctor.knowledge import text
+from slurmdoctor.knowledge import literals, text
 from slurmdoctor.matching import named
 from slurmdoctor.model import Event, ExitReport, JobRecord, Knowledge, RankMap, Reason, SourceFormat, bus_of, reason
 from slurmdoctor.ranks import LabelReader, learn_formats
 
-_TOLD = text("kernel-line")
 _NODE = text("node-of-a-file")
 _CLOCK = text("kernel-clock")
 _REPORT = text("node-report")
@@ -51,10 +50,11 @@ def witness_sources(
     extra = list(paths)
     if not extra:
         return [], ()
-    of_site = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
+    words = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
+    words.update(word.decode() for word in literals("kernel-line"))
     found, notes = [], list[Reason]()
     for source in opened(extra).sources:
-        numbered = _without_other_jobs(_kept(source, of_site, notes), record)
+        numbered = _without_other_jobs(_kept(source, words, notes), record)
         source.close()
         made = Text.source("".join(f"{line}\n" for _, line in numbered), source.name)
         made.numbers = [number for number, _ in numbered]
@@ -100,7 +100,7 @@ def _span(
 # ── lines, as rules and labels read them ─────────────────────────────────────────────────────
 
 
-def _kept(source: Source, of_site: Collection[str], notes: list[Reason]) -> Iterator[tuple[int, str]]:
+def _kept(source: Source, words: Collection[str], notes: list[Reason]) -> Iterator[tuple[int, str]]:
     """The numbers and texts of the lines that a rule may read. A time since boot is a clock's where a line shows both."""
     if source.divisible and (source.size or 0) > _MOST:
         source.leave_out((source.size or 0) - _MOST)
@@ -110,9 +110,9 @@ def _kept(source: Source, of_site: Collection[str], notes: list[Reason]) -> Iter
     for number, line in enumerate(_rendered(_lines(source)), (source.lines_above or 0) + 1):
         uptime = _UPTIME.match(line)
         since = float(uptime["seconds"]) if uptime else None
-        if (clock := _CLOCK.search(line)) is not None and (since is not None or clock["boot"]):
-            boot = float(clock["boot"] or clock["epoch"]) - (0.0 if clock["boot"] else since or 0.0)
-        if _TOLD.search(line) or any(word in line for word in of_site):
+        if (clock := _CLOCK.match(line)) is not None:
+            boot = float(clock["boot"] or clock["epoch"]) - (since or 0.0)
+        if any(word in line for word in words):
             rows.append((number, line, since, boot))
     for number, line, since, last in rows:
         at = last if last is not None else boot
@@ -152,7 +152,7 @@ def _rendered(lines: Iterable[str]) -> Iterator[str]:
     headings: list[tuple[int, str]] = []
     in_report = False
     for line in lines:
-        in_report = in_report or _REPORT.search(line) is not None
+        in_report = in_report or _REPORT.match(line) is not None
         if line.startswith(("{", "\x1e{")):
             yield _of_record(line.lstrip("\x1e"))
         elif in_report and line.strip():
