@@ -75,8 +75,7 @@ def assemble(
     by_path = of_paths(paths, knowledge.paths) | {n: {"node": node} for n, node in of_nodes.items() if node}
     rank_map = RankMapBuilder(knowledge.rank_lines, by_path).finish([line for line, _ in kept["map"]], reports)
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
-    facts = {**facts, **facts_of(signals), **({"kernel_log": True} if of_nodes else {})}
-    by_rules = _by_rules(kept["rules"], facts, repeats, plan)
+    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals), "kernel_log": bool(of_nodes)}, repeats, plan)
     joined = _with_tracebacks(kept, by_rules, matches, knowledge, lines)
     joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
@@ -88,8 +87,7 @@ def assemble(
     events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    if of_nodes:
-        events = weigh_witnesses(events, reports, lines.sources, rank_map, knowledge.traits["system"])
+    events = weigh_witnesses(events, reports, lines.sources, rank_map, knowledge.traits["system"])
     ending, likeness = find_ending(events, lines, knowledge), dict[tuple[int, int], Likeness]()
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())

@@ -43,13 +43,13 @@ _CLOCK_ALONE = datetime(2000, 1, 2, tzinfo=timezone.utc).timestamp()
 """Before it are the times of stamps without a day."""
 
 
-def witness_sources(
-    paths: Iterable[str], sources: Sequence[Source], knowledge: Knowledge, labels: LabelReader, record: JobRecord | None
+def with_witnesses(
+    sources: Sequence[Source], paths: Iterable[str], knowledge: Knowledge, labels: LabelReader, record: JobRecord | None
 ) -> tuple[list[Source], tuple[Reason, ...]]:
-    """The lines of these files that may tell of the job, as sources of their own, and notes on what was left out."""
+    """The job's sources, and one for the lines of each of these files that may tell of it; notes on what was left out."""
     extra = list(paths)
     if not extra:
-        return [], ()
+        return list(sources), ()
     words = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
     words.update(word.decode() for word in literals("kernel-line"))
     found, notes = [], list[Reason]()
@@ -65,7 +65,7 @@ def witness_sources(
         found[place] = _of_the_time(source, span, labels, form)
         if len(source.numbers) and not len(found[place].numbers):
             notes.append(reason("kernel-log-of-another-time", name=source.name))
-    return found, tuple(notes)
+    return [*sources, *found], tuple(notes)
 
 
 def _of_the_time(source: Source, span: tuple[float, float] | None, labels: LabelReader, form: SourceFormat) -> Source:
@@ -165,14 +165,14 @@ def _rendered(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _of_record(line: str) -> str:
-    """A record of `journalctl -o json` in one line: time, node, who spoke, and the message."""
+    """A record of `journalctl -o json` in one line: time, node, program, and message."""
     try:
         record: Any = json.loads(line)
         message = record["MESSAGE"]
-        said = bytes(message).decode("utf-8", "replace") if isinstance(message, list) else str(message)
+        words = bytes(message).decode("utf-8", "replace") if isinstance(message, list) else str(message)
         at = _stamp(int(record["__REALTIME_TIMESTAMP"]) / 1e6)
         speaker = record.get("SYSLOG_IDENTIFIER") or "kernel"
-        return f"{at} {record['_HOSTNAME']} {speaker}: {said}".replace("\n", " ")
+        return f"{at} {record['_HOSTNAME']} {speaker}: {words}".replace("\n", " ")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError):
         return line
 
