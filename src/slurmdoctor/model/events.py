@@ -106,8 +106,8 @@ class Event(Frozen):
     """Its line is a record of level WARNING or lower: who prints that goes on."""
     ends_job: bool = False
     """On its line Slurm ends or requeues the whole job."""
-    unclocked: bool = False
-    """A node's own log tells it, whose clock is not known: it may have come before the job, or after."""
+    unclocked: bool | None = None
+    """Where a node's own log shows it, and not the job's: whether that has no known clock, so that it may have come before the job, or after."""
     stack_of: Literal["", "current", "main"] = ""
     """Whose frames a crash dump's `traceback` holds: those of the thread that crashed, or of the main thread."""
 

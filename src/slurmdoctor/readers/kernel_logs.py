@@ -206,7 +206,7 @@ def weigh_witnesses(
         if witness is None:
             found.append(event)
         elif not _is_elsewhere(event, maps, of_machine):
-            event = replace(event, survived=False, retried=False, outlived="")
+            event = replace(event, survived=False, retried=False, outlived="", unclocked=False)
             time = event.origin.time if witness.in_time else None
             if time is None and event.role != "hint":
                 # a process id is of this job, a GPU of any
