@@ -273,7 +273,7 @@ class MemoryReading(Frozen):
     """What was used in the first of the steps that were read."""
 
 
-def _may_be(node: str | None, other: str | None) -> bool:
+def may_be(node: str | None, other: str | None) -> bool:
     """Whether two names may be one node's."""
     return None in (node, other) or str(node).partition(".")[0] == str(other).partition(".")[0]
 
@@ -360,7 +360,7 @@ class RankMap(Frozen):
         """The rank by what other lines tell of its process."""
         if pid is not None:
             rank = self.rank_of_pid.get((node, pid), self.rank_of_pid.get((None, pid)))
-            if rank is not None and _may_be(node, self.node_of.get(rank)):
+            if rank is not None and may_be(node, self.node_of.get(rank)):
                 return rank, "pid"
         if local is None:
             return None, None

@@ -87,7 +87,7 @@ def assemble(
     events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    events = weigh_witnesses(events, reports, lines.sources, rank_map, knowledge.traits["system"])
+    events = weigh_witnesses(events, reports, steps, lines.sources, rank_map, knowledge.traits["system"])
     ending, likeness = find_ending(events, lines, knowledge), dict[tuple[int, int], Likeness]()
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())

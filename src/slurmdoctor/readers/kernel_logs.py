@@ -7,7 +7,6 @@ weighed against the first error of the job itself: what came later did not bring
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -17,7 +16,19 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, Witness, opened
 from slurmdoctor.knowledge import literals, text
 from slurmdoctor.matching import named
-from slurmdoctor.model import Event, ExitReport, JobRecord, Knowledge, RankMap, Reason, SourceFormat, bus_of, reason
+from slurmdoctor.model import (
+    Event,
+    ExitReport,
+    JobRecord,
+    Knowledge,
+    Progress,
+    RankMap,
+    Reason,
+    SourceFormat,
+    bus_of,
+    may_be,
+    reason,
+)
 from slurmdoctor.ranks import LabelReader, learn_formats
 
 _NODE = text("node-of-a-file")
@@ -191,15 +202,16 @@ def _stamp(epoch: float) -> str:
 def weigh_witnesses(
     events: Sequence[Event],
     reports: Iterable[ExitReport],
+    steps: Iterable[Progress],
     sources: Sequence[Source],
     maps: RankMap,
     of_machine: Collection[str],
 ) -> list[Event]:
     """The events without those that nodes tell of other jobs or of what came after the first error; the others of theirs as time allows."""
     own = [e for e in events if sources[e.hit.source].witness is None and e.role in ("root", "either", "cascade")]
-    errors = [e.origin.time for e in own if not e.survived and len(e.outlived) < len("perhaps")]
-    times = [time for time in (*errors, *(report.time for report in reports)) if time is not None]
-    first = min(times, default=float("inf"))
+    errors = [e.origin.time for e in own if not e.survived and e.outlived in ("", "maybe")]
+    first = min((t for t in (*errors, *(report.time for report in reports)) if t is not None), default=float("inf"))
+    made = sorted({step.time for step in steps if step.time is not None})[-2:]
     found = []
     for event in events:
         witness = sources[event.hit.source].witness
@@ -213,17 +225,18 @@ def weigh_witnesses(
                 role = event.role if event.rank_basis == "pid" else "either"
                 found.append(replace(event, role=role, unclocked=True))
             elif time is None or time <= first + _LATE:
-                long_ago = event.role == "either" and time is not None and first - _EARLY > time
-                found.append(replace(event, role="hint") if long_ago and times else event)
+                # below two more steps the job had survived it
+                past = time is not None and len(made) > 1 and time < made[0]
+                past |= time is not None and event.role == "either" and time < first - _EARLY < first
+                found.append(replace(event, role="hint") if past else event)
     return found
 
 
 def _is_elsewhere(event: Event, maps: RankMap, of_machine: Collection[str]) -> bool:
     """Whether it is about a node, a GPU or a process that the job does not have."""
     origin, bus = event.origin, bus_of(event.captures.get("bus", ""))
-    nodes = {_short(node) for node in maps.node_of.values()}
-    placed = bool(nodes) and len(maps.node_of) >= (maps.world_size or 2)
-    if origin.node and placed and _short(origin.node) not in nodes:
+    placed = maps.node_of if len(maps.node_of) >= (maps.world_size or 2) else {}
+    if placed and not any(may_be(origin.node, node) for node in placed.values()):
         return True
     if origin.rank is not None:
         return False
@@ -231,7 +244,3 @@ def _is_elsewhere(event: Event, maps: RankMap, of_machine: Collection[str]) -> b
     if bus and own:
         return bus not in own
     return not bus and "pid" in event.captures and event.cause not in of_machine
-
-
-def _short(node: str) -> str:
-    return re.sub(r"\..*", "", node)
