@@ -26,7 +26,7 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
-from slurmdoctor.readers import assemble, find_lines, known_lines
+from slurmdoctor.readers import assemble, find_lines, known_lines, with_witnesses
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order, side_by_side
 
@@ -56,6 +56,7 @@ def diagnose(
     failed: bool = False,
     classifier: bool = True,
     good: Iterable[APath] = (),
+    kernel_logs: Iterable[APath] = (),
 ) -> Diagnosis:
     """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
@@ -67,7 +68,7 @@ def diagnose(
     above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with
     the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
-    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed.
+    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed. `kernel_logs` are files in which nodes tell of the job's time: what dmesg, journalctl, nvidia-smi, DCGM and scontrol print.
     Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
@@ -80,6 +81,7 @@ def diagnose(
         if ends and source.path is not None and source.path in ends:
             source.leave_out_below(ends[source.path])
     sources, pasted = unwrap(given.sources, knowledge)
+    sources, of_nodes = with_witnesses(sources, map(str, kernel_logs), knowledge, knowledge.once(labels_of), record)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
     try:
@@ -91,10 +93,13 @@ def diagnose(
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
     of_script = script_evidence.notes if script_evidence else ()
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script)))))
+    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_nodes)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    found = replace(found, job=_job(files, found, record))
+    return _masked(replace(found, job=_job(files, found, record)), redact, knowledge)
+
+
+def _masked(found: model.Diagnosis, redact: str, knowledge: Knowledge) -> Diagnosis:
     cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]

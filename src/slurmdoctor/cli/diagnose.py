@@ -68,6 +68,14 @@ _LONG = 60
     type=PATH,
     help="A log of the same job when it ended well (found beside the log, too): its lines are no reason; may be given again.",
 )
+@click.option(
+    "--kernel-log",
+    "kernel_logs",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    help="What a node tells: dmesg, journalctl -k, nvidia-smi -q, dcgmi, scontrol show node; may be given again.",
+)
 @click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
@@ -95,6 +103,7 @@ def diagnose(
     failed: bool,
     classifier: bool,
     good: tuple[str, ...],
+    kernel_logs: tuple[str, ...],
     job_id: str | None,
     wanted: str | None,
     slurm_info: tuple[str, ...],
@@ -124,9 +133,9 @@ def diagnose(
     if failed and len(asked) > 1:
         raise UserError(f"--failed is of one job, and these are {len(asked):,}", "name one job, or pick one: --job-id")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
-    keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *good, *filter(None, [script])))
+    keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *good, *kernel_logs, *filter(None, [script])))
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "rank_timelines": form == "html"}
-    how |= {"failed": failed, "classifier": classifier, "good": good}
+    how |= {"failed": failed, "classifier": classifier, "good": good, "kernel_logs": kernel_logs}
     found = _diagnosed(asked, jobs, redact=redact, **how)
     if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
         printed = _each_in_short(found, asked, paths, form, output, if_failed)

@@ -34,6 +34,8 @@ def rate_confidence(finding: Finding, case: Case) -> Finding:
     root = finding.root
     if finding.suspicion is not None:
         return _rated(finding, finding.suspicion.confidence)
+    if root is not None and root.main.unclocked:
+        return _rated(because(finding, reason("kernel-clock-unknown")), "low")
     if root is not None and root.main.rule == CLASSIFIER:
         return _rated(finding, "low")
     if root is None or root.cause == EXIT_CODE or root.main.role == "hint":

@@ -177,7 +177,9 @@ def _rank_of_same(finding: Finding, root: Incident, case: Case) -> int | None:
     """The rank that the same error names where it is printed again."""
     if _several_crashed(finding, root):
         return None
-    same = (i.main.origin.rank for i in finding.same if same_failure(i, root, case.knowledge))
+    node = root.main.origin.node if root.main.unclocked is not None else None
+    here = (i.main for i in finding.same if same_failure(i, root, case.knowledge))
+    same = (event.origin.rank for event in here if node in (None, event.origin.node))
     ranks = {rank for rank in same if rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
 
@@ -249,7 +251,8 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, own: list[
         own = [r for r in own if r.exit == root.report.exit]
         origin = origin if len({r.node for r in own}) == 1 else replace(origin, node=None)
     elif origin.node:
-        own = [r for r in own if r.node in (None, origin.node)] or own
+        here = [r for r in own if r.node in (None, origin.node)]
+        own = here if here or root.main.unclocked is not None else own
     named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
     several = any(len(r.ranks) > 1 for r in own) or any("more_ranks" in e.captures for e in case.events)
     firsts = first_reports(case)

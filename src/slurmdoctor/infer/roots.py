@@ -49,7 +49,7 @@ def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> 
         cause=root.cause,
         rule=root.main.rule,
         same=tuple(i for i in others if i.cause == root.cause),
-        cascade=tuple(i for i in others if i.cause != root.cause),
+        cascade=tuple(i for i in others if i.cause != root.cause and not i.main.unclocked),
     )
 
 

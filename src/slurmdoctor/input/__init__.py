@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slurmdoctor.input.opening import APath, Given, LogText, opened
     from slurmdoctor.input.paste import unwrap
     from slurmdoctor.input.regular_files import UnreadError, notes, open_regular
-    from slurmdoctor.input.sources import BLOCK, Block, Source, Text
+    from slurmdoctor.input.sources import BLOCK, Block, Source, Text, Witness
     from slurmdoctor.input.streams import ends_of
 else:
     __getattr__, __dir__, __all__ = door(
@@ -24,6 +24,6 @@ else:
         opening="APath Given LogText opened",
         paste="unwrap",
         regular_files="UnreadError notes open_regular",
-        sources="BLOCK Block Source Text",
+        sources="BLOCK Block Source Text Witness",
         streams="ends_of",
     )

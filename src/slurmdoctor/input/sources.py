@@ -75,6 +75,15 @@ class Gap(Frozen):
     bytes: int
 
 
+class Witness(Frozen):
+    """What is known of a source that a node wrote, and no process of the job."""
+
+    node: str | None
+    """The node that its name tells."""
+    in_time: bool
+    """Whether its lines with a stamp are known to be of the job's time."""
+
+
 class Source:
     """One log, readable twice: front to back in blocks, then again at any offset."""
 
@@ -87,6 +96,7 @@ class Source:
         self._bytes = bytes
         self.fault: UnreadError | None = None
         """Why its rest was not read."""
+        self.witness: Witness | None = None
         self.numbers: Sequence[int] = ()
         """Each line's number in the text as the user has it, where a paste was undone."""
         self.begins = 0
@@ -199,6 +209,11 @@ class Source:
             lines += whole
         step = 1 if most is None else max(1, len(lines) // most)
         return [line[:400].decode("utf-8", "replace") for line in lines[::step]]
+
+    def end_of(self, size: int) -> list[str]:
+        """The last lines of a file."""
+        data = self._fetch(max(0, (self.size or 0) - size), size) if self.divisible else b""
+        return data.decode("utf-8", "replace").split("\n")[1:]
 
     def peek(self, size: int) -> bytes:
         """The first bytes, or all where there are fewer; for use before `blocks`."""

@@ -106,6 +106,8 @@ class Event(Frozen):
     """Its line is a record of level WARNING or lower: who prints that goes on."""
     ends_job: bool = False
     """On its line Slurm ends or requeues the whole job."""
+    unclocked: bool | None = None
+    """Where a node's own log shows it, and not the job's: whether that has no known clock, so that it may have come before the job, or after."""
     stack_of: Literal["", "current", "main"] = ""
     """Whose frames a crash dump's `traceback` holds: those of the thread that crashed, or of the main thread."""
 
@@ -271,6 +273,17 @@ class MemoryReading(Frozen):
     """What was used in the first of the steps that were read."""
 
 
+def may_be(node: str | None, other: str | None) -> bool:
+    """Whether two names may be one node's."""
+    return None in (node, other) or str(node).partition(".")[0] == str(other).partition(".")[0]
+
+
+def bus_of(words: str) -> str:
+    """A GPU's place on the PCI bus as NCCL writes it: `1b000` for `0000:1b:00`, `0000:1b:00.0` and `00000000:1B:00.0`."""
+    last = "" if "." in words or ":" not in words else "0"
+    return words.replace(":", "").replace(".", "").lower().lstrip("0") + last
+
+
 class RankMap(Frozen):
     """Which rank runs where. A sub-group's rank and a local rank are never taken for global ranks."""
 
@@ -279,6 +292,8 @@ class RankMap(Frozen):
     """By node and process id; by the process id alone under the node None."""
     rank_of_local: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """By node and local rank."""
+    rank_of_bus: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
+    """By node and the PCI bus of the GPU, as `bus_of` writes it."""
     of_path: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """What the path of each source names: rank, local_rank, task, node, attempt."""
     world_size: int | None = None
@@ -315,6 +330,11 @@ class RankMap(Frozen):
             return origin, basis
         return replace(origin, rank=rank, local_rank=local, node=node), basis
 
+    def of_gpu(self, node: str | None, bus: str) -> int | None:
+        """The rank that uses the GPU at this place of the bus; None where it is not known, or several nodes have one there."""
+        ranks = {rank for (at, one), rank in self.rank_of_bus.items() if one == bus and node in (at, None)}
+        return ranks.pop() if len(ranks) == 1 else None
+
     def ranks_of(self, report: ExitReport) -> tuple[tuple[int, ...], RankBasis | None]:
         """The ranks that an exit report is about, and how they are known; none where they are not."""
         if report.rank is not None:
@@ -340,7 +360,7 @@ class RankMap(Frozen):
         """The rank by what other lines tell of its process."""
         if pid is not None:
             rank = self.rank_of_pid.get((node, pid), self.rank_of_pid.get((None, pid)))
-            if rank is not None:
+            if rank is not None and may_be(node, self.node_of.get(rank)):
                 return rank, "pid"
         if local is None:
             return None, None

@@ -55,7 +55,7 @@ whole-job         it ends the job as a whole: the exit that Slurm recorded is no
 """
 
 RankBasis = Literal[
-    "as-written", "path", "task", "pid", "node-and-local-rank", "one-node", "lone-launcher", "group-rank"
+    "as-written", "path", "task", "pid", "bus", "node-and-local-rank", "one-node", "lone-launcher", "group-rank"
 ]
 """How a rank is known.
 

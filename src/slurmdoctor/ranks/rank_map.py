@@ -23,6 +23,7 @@ class RankMapBuilder:
         self._node_of: dict[int, str] = {}
         self._rank_of_pid: dict[tuple[str | None, int], int] = {}
         self._rank_of_local: dict[tuple[str, int], int] = {}
+        self._rank_of_bus: dict[tuple[str | None, str], int] = {}
         self._world: int | None = None
         self._seen: set[int] = set()
         self._daemons = False
@@ -49,6 +50,8 @@ class RankMapBuilder:
             self._world = max(world, self._world or 0)
         if rank is not None:
             self._add(rank, node, local, pid if pid is not None else origin.pid)
+            if bus := found.get("bus", "").lower().lstrip("0"):
+                self._rank_of_bus.setdefault((node, bus), rank)
             self._named[line.source][rank] = comm_size
 
     def _own_paths(self) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -83,6 +86,7 @@ class RankMapBuilder:
             node_of=self._node_of,
             rank_of_pid=self._rank_of_pid,
             rank_of_local=self._rank_of_local,
+            rank_of_bus=self._rank_of_bus,
             of_path=of_path,
             world_size=self._world,
             seen=frozenset(self._seen),

@@ -2,8 +2,9 @@
 
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.exit_reports import read_lines
+from slurmdoctor.readers.kernel_logs import with_witnesses
 from slurmdoctor.readers.rule_events import captures_of, exception_of
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.readers.unknown_lines import known_lines
 
-__all__ = ["assemble", "captures_of", "exception_of", "find_lines", "known_lines", "read_lines"]
+__all__ = ["assemble", "captures_of", "exception_of", "find_lines", "known_lines", "read_lines", "with_witnesses"]

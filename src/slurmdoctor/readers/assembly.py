@@ -36,6 +36,7 @@ from slurmdoctor.ranks import Excerpts, Place, RankMapBuilder, of_paths
 from slurmdoctor.readers.attribution import Clock, RepeatedRanks, date, place_events
 from slurmdoctor.readers.collectives import place_collectives, read_collective
 from slurmdoctor.readers.exit_reports import complete_reports, read_report
+from slurmdoctor.readers.kernel_logs import weigh_witnesses
 from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, unfinished_work
 from slurmdoctor.readers.ras import named_by_ras
 from slurmdoctor.readers.rule_events import RuleEvents, exception_of
@@ -71,11 +72,11 @@ def assemble(
     collectives = [one for line, _ in kept["collective"] if (one := read_collective(line))]
     dumps = [dump for line, _ in lines.meter.each("places", kept["stack"]) if (dump := read_stack(lines, line))]
     paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
-    rank_map = RankMapBuilder(knowledge.rank_lines, of_paths(paths, knowledge.paths)).finish(
-        [line for line, _ in kept["map"]], reports
-    )
+    of_nodes = {n: s.witness.node for n, s in enumerate(lines.sources) if s.witness is not None}
+    by_path = of_paths(paths, knowledge.paths) | {n: {"node": node} for n, node in of_nodes.items() if node}
+    rank_map = RankMapBuilder(knowledge.rank_lines, by_path).finish([line for line, _ in kept["map"]], reports)
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
-    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals)}, repeats, plan)
+    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals), "kernel_log": bool(of_nodes)}, repeats, plan)
     joined = _with_tracebacks(kept, by_rules, matches, knowledge, lines)
     joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
@@ -87,6 +88,7 @@ def assemble(
     events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
+    events = weigh_witnesses(events, reports, steps, lines.sources, rank_map, knowledge.traits["system"])
     ending, likeness = find_ending(events, lines, knowledge), dict[tuple[int, int], Likeness]()
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import named
-from slurmdoctor.model import Event, Origin, RankMap, Writer, is_rank, number
+from slurmdoctor.model import Event, Origin, RankMap, Writer, bus_of, is_rank, number
 from slurmdoctor.ranks import Excerpts, Place, parse_time
 from slurmdoctor.readers.targets import Repeats
 from slurmdoctor.search import MOST
@@ -159,6 +159,9 @@ def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], in
     # a line of Slurm in the file of some task need not be about that task
     of_slurm = _SLURM.match(event.hit.text) is not None
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
+    if origin.rank is None and "bus" in event.captures:
+        rank = maps.of_gpu(origin.node, bus_of(event.captures["bus"]))
+        origin, basis = (origin, basis) if rank is None else (maps.resolve(replace(origin, rank=rank))[0], "bus")
     if origin.rank is None and event.hit.place in by_message:
         origin, basis = maps.resolve(replace(origin, rank=by_message[event.hit.place]))[0], "group-rank"
     if origin.rank is None and event.role in ("root", "either"):

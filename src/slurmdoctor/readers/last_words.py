@@ -151,7 +151,7 @@ def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) 
         return Ending()
     found: list[tuple[bool, int, Line]] = []
     shown: dict[int, tuple[Line, ...]] = {}
-    for source in range(len(lines.sources))[-_FEW:]:
+    for source in _last_files(lines):
         last = list(_upwards(lines, source, lines.sources[source].length, _END, _MOST_LAST))
         shown[source] = tuple(reversed(last[:_SHOWN]))
         found += _telling(last, knowledge)
@@ -162,11 +162,16 @@ def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) 
 
 def ends_of_files(lines: Excerpts) -> Iterator[list[Line]]:
     """The last lines of each of the last files, the last one first."""
-    for source in range(len(lines.sources))[-_FEW:]:
+    for source in _last_files(lines):
         yield list(_upwards(lines, source, lines.sources[source].length, _FAR, _MOST_CANDIDATES))
 
 
 _FAR, _MOST_CANDIDATES = 64 * 1024, 200
+
+
+def _last_files(lines: Excerpts) -> list[int]:
+    """The last of the job's own files: how a node's log ends tells nothing of the job's end."""
+    return [number for number, source in enumerate(lines.sources) if source.witness is None][-_FEW:]
 
 
 def _telling(last: Iterable[Line], knowledge: Knowledge) -> Iterator[tuple[bool, int, Line]]:

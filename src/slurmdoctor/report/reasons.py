@@ -509,7 +509,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         if v["came"]
         else f"the log lists {names_of(v['ranks'])} as missing"
     ),
+    "kernel-clock-unknown": "the kernel log and the job's log share no clock: whether it came before the job's errors is not known",
     # what was not read
+    "kernel-log-cut": lambda v: f"{_short(v['name'])}: only its last {size(v['bytes'])} were read",
+    "kernel-log-of-another-time": lambda v: f"{_short(v['name'])}: no line is of the job's time",
     "earlier-run": _earlier_run,
     "several-jobs": _several_jobs,
     "perhaps-several-jobs": "several files were read as one job; if they are not, name one",

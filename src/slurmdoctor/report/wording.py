@@ -121,7 +121,7 @@ def _who(diagnosis: Diagnosis) -> str:
     if len(extent.ranks) > 1:
         return _several(extent)
     on = f" on {one_line(first.node)}" if first.node else ""
-    if extent.ranks:
+    if extent.ranks and (first.rank is not None or not on):  # one that failed too may be elsewhere
         return f"rank {extent.ranks[0]}{on}"
     if first.local_rank is not None:
         return f"local rank {first.local_rank}{on}"
