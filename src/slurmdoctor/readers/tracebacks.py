@@ -433,7 +433,7 @@ _STACK_END = text("stack-end")
 _STACK_FRAME = text("stack-frame")
 _PASSED_OVER = text("stack-passed-over")
 _WAITS = text("stack-waits")
-_HELPER = text("stack-of-helper")
+_NO_RANK = text("stack-of-helper")
 _STACK_DEPTH = 64
 """Frames of a stack that are read, and lines above it in which its process is looked for."""
 
@@ -444,9 +444,9 @@ def read_stack(lines: Excerpts, header: Line, maps: RankMap) -> StackDump | None
     pid = next((number(found["pid"]) for row in above if (found := _STACK_PROCESS.search(row.text))), None)
     rank = maps.resolve(replace(header.origin, pid=pid or header.origin.pid), header.source)[0].rank
     rows = takewhile(lambda row: not _STACK_END.search(row.text), lines.after(header, _STACK_DEPTH))
-    found = [frame for row in rows if (frame := _STACK_FRAME.search(row.text))]
-    frames = [(f"{one['function']} ({one['file'] or '?'}", one["lineno"]) for one in found]
-    if rank is None or not frames or any(_HELPER.search(f"{place})") for place, _ in frames):
+    read = [frame for row in rows if (frame := _STACK_FRAME.search(row.text))]
+    frames = [(f"{one['function']} ({one['file'] or '?'}", one["lineno"]) for one in read]
+    if rank is None or not frames or any(_NO_RANK.search(f"{place})") for place, _ in frames):
         return None
     place, row = next((one for one in frames if not _PASSED_OVER.search(f"{one[0]})")), frames[0])
     where = f"{place})"
