@@ -17,7 +17,7 @@ _WITHIN = 600
 """Seconds that everything may take together; the step on the nodes ends itself."""
 _STEP = (
     "srun --overlap --jobid={job} --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --mem=0 --cpu-bind=none --mpi=none "
-    "--input=none --kill-on-bad-exit=0 --time={minutes} sh -c"
+    "--input=none --immediate=60 --kill-on-bad-exit=0 --time={minutes} sh -c"
 )
 
 
@@ -40,15 +40,11 @@ def collect(job_id: str, output: str | None, dry_run: bool) -> None:
     from slurmdoctor.slurm import ask, check_id
 
     wanted = check_id(job_id).partition(".")[0]
-    own = f"squeue --noheader --states=RUNNING --user={os.getuid()} --jobs={wanted} --format=%A|%D|%N"
+    own = f"squeue --states=RUNNING --user={os.getuid()} --jobs={wanted} --format=%A|%D|%N"
     found = ask({"squeue": own.split()}, _WITHIN / 20)
-    rows = [line.split("|") for _, text in found.texts for line in text.split()]
+    rows = [line.split("|") for _, text in found.texts for line in text.split()[1:]]
     if len(rows) != 1:
-        why = (
-            f"{len(rows)} jobs are running under it"
-            if rows
-            else ", ".join(found.missing) or "it is not running, or not yours"
-        )
+        why = ", ".join(found.missing) or ("it has several jobs" if rows else "it is not running, or not yours")
         raise UserError(f"job {wanted} is not gathered from: {why}", "name one running job of your own: squeue --me")
     job, nodes, names = rows[0]
     folder = Path(output or f"collected-{job}").absolute()
@@ -66,14 +62,12 @@ def collect(job_id: str, output: str | None, dry_run: bool) -> None:
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise UserError(f"{folder} cannot be made: {error.strerror}", "name a new folder with -o") from None
+    log = folder / "collect.log"
+    log.write_text(f"slurmdoctor collect: job {job} does not go on; gathered from {names}\n", encoding="utf-8")
     said = ask(commands, _WITHIN)
     for name, text in said.texts:
-        begin = (
-            f"slurmdoctor collect: job {job} does not go on; gathered from {names}\n" if name == "collect.log" else ""
-        )
-        (folder / name).write_text(begin + text, encoding="utf-8")
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write(text)
     for why in said.missing:
         say(f"slurmdoctor: not gathered: {why}", err=True)
-    say(
-        f"{folder} has {len(list(folder.rglob('*.*')))} files; next: slurmdoctor diagnose JOB.log {shlex.quote(str(folder))}"
-    )
+    say(f"{log.read_text(encoding='utf-8')}next: slurmdoctor diagnose JOB.log {shlex.quote(str(folder))}")
