@@ -62,12 +62,12 @@ def test_a_job_is_read_and_goes_on(tmp_path: Path, job: "subprocess.Popen[str]")
     done = collect(tmp_path, JOB)
     assert (done.returncode, done.stderr) == (0, b"")
     found = tmp_path / f"collected-{JOB}"
-    head, *stack = (found / "stacks-cn01.txt").read_text().splitlines()
+    _, head, *stack = (found / "stacks-cn01.txt").read_text().splitlines()
     assert head.startswith(f"slurmdoctor collect: node cn01: rank 3, pid {job.pid}, state ")
     assert stack[2] == "    load (train.py:3)"
     assert (found / "dumps" / "trace_3").read_text() == "dump"
     assert (found / "scontrol.txt").read_text() == f"show job -d {JOB}\n"
-    assert (found / "collect.log").read_text().splitlines()[1] == "cn01: 1 ranks, 0 helpers"
+    assert (found / "collect.log").read_text() == "cn01: 1 ranks, 0 helpers\n"
     assert job.communicate("\n") == ("asked\nstill here\n", None)
 
 

@@ -62,12 +62,9 @@ def collect(job_id: str, output: str | None, dry_run: bool) -> None:
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise UserError(f"{folder} cannot be made: {error.strerror}", "name a new folder with -o") from None
-    log = folder / "collect.log"
-    log.write_text(f"slurmdoctor collect: job {job} does not go on; gathered from {names}\n", encoding="utf-8")
-    said = ask(commands, _WITHIN)
-    for name, text in said.texts:
-        with (folder / name).open("a", encoding="utf-8") as file:
-            file.write(text)
-    for why in said.missing:
+    answers = ask(commands, _WITHIN)
+    for name, text in answers.texts:
+        (folder / name).write_text(text, encoding="utf-8")
+    for why in answers.missing:
         say(f"slurmdoctor: not gathered: {why}", err=True)
-    say(f"{log.read_text(encoding='utf-8')}next: slurmdoctor diagnose JOB.log {shlex.quote(str(folder))}")
+    say(f"{dict(answers.texts).get('collect.log', '')}next: slurmdoctor diagnose JOB.log {shlex.quote(str(folder))}")

@@ -69,9 +69,9 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     if suspicion is None or suspicion.kind == "unclear":
         suspicion = _left_out(case) or suspicion
     if suspicion is not None:
-        told = _from_waits(root, world, case) if suspicion.stuck_in else None
-        finding = _with_suspicion(finding, root, _joined(suspicion, told) if told else suspicion, case)
-        finding = because(finding, told.how) if told and told.ranks else finding
+        waits = _from_waits(root, world, case) if suspicion.stuck_in else None
+        finding = _with_suspicion(finding, root, _joined(suspicion, waits) if waits else suspicion, case)
+        finding = because(finding, waits.how) if waits and waits.ranks else finding
     elif finding.cause == HANG:
         printing = case.observed.ranks_that_printed
         if world.complete or len(printing) >= LIMITS.waiting_of_unknown:
@@ -127,10 +127,10 @@ def _from_stacks(observed: Observations) -> Suspicion | None:
     return Suspicion("behind", ranks, tuple(dumps), how, sure, stuck_in=here)
 
 
-def _joined(suspicion: Suspicion, told: Suspicion) -> Suspicion:
+def _joined(suspicion: Suspicion, waits: Suspicion) -> Suspicion:
     """What the stacks show, with the collective that the others waited in; two witnesses agree, or do not."""
-    sure: Confidence = "high" if told.ranks == suspicion.ranks else "low" if told.ranks else suspicion.confidence
-    return replace(suspicion, seq=told.seq, op=told.op, of=told.of, confidence=sure)
+    sure: Confidence = "high" if waits.ranks == suspicion.ranks else "low" if waits.ranks else suspicion.confidence
+    return replace(suspicion, seq=waits.seq, op=waits.op, of=waits.of, confidence=sure)
 
 
 def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason) -> Suspicion | None:

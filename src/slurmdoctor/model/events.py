@@ -201,7 +201,7 @@ class Busy(Frozen):
 
 
 class StackDump(Frozen):
-    """Where one rank stood: of the thread that the line opens the innermost frame that tells it."""
+    """Where one rank stood: of the thread that the line opens the innermost frame that shows it."""
 
     rank: int
     innermost: str
