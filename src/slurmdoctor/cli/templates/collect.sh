@@ -51,14 +51,21 @@ stacks() {
   command -v gdb >/dev/null && limited 120 gdb -nx -batch -p "$1" -ex 'thread apply all bt' 2>/dev/null && return
   echo "no stack: neither py-spy nor gdb could read the process"
 }
+for one in $ranks; do  # at once: gdb reads the symbols of PyTorch for a minute
+  pid=${one%:*}
+  {
+    state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status")
+    echo "slurmdoctor collect: node $node: rank ${one#*:}, pid $pid, state $state, in $(cat "/proc/$pid/wchan" 2>/dev/null)"
+    stacks "$pid"
+    echo
+  } >"stack-$node.$pid" &
+done
+wait
 echo "slurmdoctor collect: job $1 does not go on; read on $node at $(date -u +%FT%TZ)" >"stacks-$node.txt"
 for one in $ranks; do
-  pid=${one%:*}
-  state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status")
-  echo "slurmdoctor collect: node $node: rank ${one#*:}, pid $pid, state $state, in $(cat "/proc/$pid/wchan" 2>/dev/null)"
-  stacks "$pid"
-  echo
-done >>"stacks-$node.txt"
+  cat "stack-$node.${one%:*}" >>"stacks-$node.txt"
+  rm "stack-$node.${one%:*}"
+done
 for pid in $helpers; do
   echo "slurmdoctor collect: node $node: helper, pid $pid, of $(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")"
   stacks "$pid"
