@@ -56,6 +56,7 @@ _MODULES = {
     "rules": "rules:rules",
     "hook": "hook:hook",
     "lint": "lint:lint",
+    "collect": "collect:collect",
     "survey": "survey:survey",
     "footer": "hook:footer",
     "mcp": "mcp:mcp",

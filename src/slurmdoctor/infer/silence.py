@@ -6,6 +6,7 @@ the timeout, a program that was done, or a node without InfiniBand tell why. A r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Literal
 
@@ -69,7 +70,9 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     if suspicion is None or suspicion.kind == "unclear":
         suspicion = _left_out(case) or suspicion
     if suspicion is not None:
-        finding = _with_suspicion(finding, root, suspicion, case)
+        waits = _from_waits(root, world, case) if suspicion.stuck_in else None
+        finding = _with_suspicion(finding, root, _joined(suspicion, waits) if waits else suspicion, case)
+        finding = because(finding, waits.how) if waits and waits.ranks else finding
     elif finding.cause == HANG:
         printing = case.observed.ranks_that_printed
         if world.complete or len(printing) >= LIMITS.waiting_of_unknown:
@@ -109,13 +112,26 @@ def _with_silent(finding: Finding, ranks: tuple[int, ...], of: int | None) -> Fi
 
 
 def _from_stacks(observed: Observations) -> Suspicion | None:
-    odd = odd_ones({rank: dump.where for rank, dump in observed.dumps.items()})
+    """Those that do something else while as many or more wait in a collective; else the few that are elsewhere than most."""
+    dumps = observed.dumps
+    odd = odd_ones({rank: dump.where for rank, dump in dumps.items()})
+    waiting = Counter(dump.where for dump in dumps.values() if dump.waits)
+    others = tuple(sorted(rank for rank, dump in dumps.items() if not dump.waits))
+    if 0 < len(others) <= waiting.total():
+        odd = others, waiting.most_common(1)[0][0]
     if odd is None:
         return None
     ranks, usual = odd
-    here = observed.dumps[ranks[0]].innermost
+    here = dumps[ranks[0]].innermost
     how = reason("stands-elsewhere", ranks=ranks, here=here, usual=usual)
-    return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stuck_in=here)
+    sure: Confidence = "medium" if Members(list(dumps), True).few(ranks) else "low"
+    return Suspicion("behind", ranks, tuple(dumps), how, sure, stuck_in=here)
+
+
+def _joined(suspicion: Suspicion, waits: Suspicion) -> Suspicion:
+    """What the stacks show, with the collective that the others waited in; two witnesses agree, or do not."""
+    sure: Confidence = "high" if waits.ranks == suspicion.ranks else "low" if waits.ranks else suspicion.confidence
+    return replace(suspicion, seq=waits.seq, op=waits.op, of=waits.of, confidence=sure)
 
 
 def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason) -> Suspicion | None:
@@ -233,7 +249,9 @@ def _who_did_not_come(root: Incident, printed: set[int], case: Case) -> tuple[in
 
 
 def note_who_joined(finding: Finding, case: Case) -> Finding:
-    """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is named."""
+    """No failure is proven, but stacks show ranks elsewhere, or the log ends while ranks join: who is absent is named."""
+    if finding.verdict == "unknown" and (odd := _from_stacks(case.observed)):
+        return because_first(finding, odd.how)
     marks = [mark for mark in case.observed.signals if mark.signal.kind == "fact"]
     joining = any("members" in mark.captures for mark in marks)
     size, seen = case.rank_map.world_size, case.rank_map.seen

@@ -203,7 +203,7 @@ class Busy(Frozen):
 
 
 class StackDump(Frozen):
-    """Where one rank stood: the innermost frame of the thread that the line opens."""
+    """Where one rank stood: of the thread that the line opens the innermost frame that shows it."""
 
     rank: int
     innermost: str
@@ -213,6 +213,8 @@ class StackDump(Frozen):
     """`function (file)`: ranks that wait in one loop stand in one place."""
     order: int = 0
     """Position of its first line in the whole job's text."""
+    waits: bool = False
+    """Whether it waits for other ranks there: in a collective."""
 
 
 class Progress(Frozen):

@@ -70,11 +70,12 @@ def assemble(
     signals = sorted(_signals(kept["signals"], lines), key=lambda signal: signal.order)
     reports, too_many = _reports(kept["reports"], lines)
     collectives = [one for line, _ in kept["collective"] if (one := read_collective(line))]
-    dumps = [dump for line, _ in lines.meter.each("places", kept["stack"]) if (dump := read_stack(lines, line))]
     paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
     of_nodes = {n: s.witness.node for n, s in enumerate(lines.sources) if s.witness is not None}
     by_path = of_paths(paths, knowledge.paths) | {n: {"node": node} for n, node in of_nodes.items() if node}
     rank_map = RankMapBuilder(knowledge.rank_lines, by_path).finish([line for line, _ in kept["map"]], reports)
+    stacks = lines.meter.each("places", kept["stack"])
+    dumps = [dump for line, _ in stacks if (dump := read_stack(lines, line, rank_map))]
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
     by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals), "kernel_log": bool(of_nodes)}, repeats, plan)
     joined = _with_tracebacks(kept, by_rules, matches, knowledge, lines)

@@ -51,7 +51,7 @@ _KEEP_STATUS = 12
 
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
-_CPP_FRAMES = text_of("cpp-frames")
+_STACK = text_of("stack-thread")
 _QUOTED = "  │ ".encode()
 """How our own report quotes a log: what a job's footer printed into it is no event of the job."""
 
@@ -115,7 +115,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", sought(), _KEEP_STATUS)
-    add("stack", "stack", literals("dump-thread"), KEEP)
+    add("stack", "stack", literals("stack-thread"), KEEP_LIST)
     add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), _KEEP_MAP)
     return found
 
@@ -142,7 +142,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: set[str]) -> s
     if target == "collective":
         return watchdog_kind(line)
     if target == "stack":
-        return None if _CPP_FRAMES.search(text) else ""
+        return "" if _STACK.search(text) else None
     return ""
 
 

@@ -8,7 +8,7 @@ The syntax is CPython's own (traceback.py, 3.8 to 3.14), with the tree that an e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Literal
 
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from slurmdoctor.model import (
     Line,
     Origin,
     ProcessExit,
+    RankMap,
     Role,
     StackDump,
     Writer,
@@ -427,21 +428,30 @@ def _cut_short(trace: Traceback, last: Line) -> list[Event]:
     return [ending] if of_launcher else [hint, ending]
 
 
-_PY_SPY_THREAD = text("py-spy-thread")
-_PY_SPY_FRAME = text("py-spy-frame")
+_STACK_PROCESS = text("stack-process")
+_STACK_END = text("stack-end")
+_STACK_FRAME = text("stack-frame")
+_PASSED_OVER = text("stack-passed-over")
+_WAITS = text("stack-waits")
+_NO_RANK = text("stack-of-helper")
+_STACK_DEPTH = 64
+"""Frames of a stack that are read, and lines above it in which its process is looked for."""
 
 
-def read_stack(lines: Excerpts, header: Line) -> StackDump | None:
-    """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
-    if header.origin.rank is None:
+def read_stack(lines: Excerpts, header: Line, maps: RankMap) -> StackDump | None:
+    """The dump that begins at this header; None where its rank is not to be read, it has no frame, or it is a helper's."""
+    above = (header, *lines.before(header, _STACK_DEPTH))
+    pid = next((number(found["pid"]) for row in above if (found := _STACK_PROCESS.search(row.text))), None)
+    rank = maps.resolve(replace(header.origin, pid=pid or header.origin.pid), header.source)[0].rank
+    rows = takewhile(lambda row: not _STACK_END.search(row.text), lines.after(header, _STACK_DEPTH))
+    read = [frame for row in rows if (frame := _STACK_FRAME.search(row.text))]
+    frames = [(f"{one['function']} ({one['file'] or '?'}", one["lineno"]) for one in read]
+    if rank is None or not frames or any(_NO_RANK.search(f"{place})") for place, _ in frames):
         return None
-    pattern = _PY_SPY_FRAME if _PY_SPY_THREAD.search(header.text) else _FRAME
-    below = next(lines.after(header), None)
-    frame = pattern.search(below.text) if below else None
-    if frame is None or not frame["function"]:
-        return None
-    where = f"{frame['function']} ({frame['file']}"
-    return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})", header.order)
+    place, row = next((one for one in frames if not _PASSED_OVER.search(f"{one[0]})")), frames[0])
+    where = f"{place})"
+    shown = f"{place}:{row})" if row else where
+    return StackDump(rank, shown, header, where, header.order, _WAITS.search(where) is not None)
 
 
 _HANDLER = text("crash-handler")

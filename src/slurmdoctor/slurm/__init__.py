@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         note,
         noted,
     )
-    from slurmdoctor.slurm.query import job
+    from slurmdoctor.slurm.query import ask, check_id, job
     from slurmdoctor.slurm.windows import (
         COMPLETED,
         Asked,
@@ -44,6 +44,6 @@ else:
         jobinfo="by_name whole worst",
         logs="LogIndex find logs_of newest",
         own_text="begins end epoch is_named_after note noted",
-        query="job",
+        query="ask check_id job",
         windows="Asked COMPLETED counts_gpus days ended fields moment",
     )
