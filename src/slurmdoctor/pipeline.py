@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer import chart, infer
-from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, notes as unread_notes, opened, unwrap
+from slurmdoctor.input import APath, Given, LogText, Source, Text, UnreadError, notes as unread_notes, opened, unwrap
 from slurmdoctor.knowledge import current, text
 from slurmdoctor.model import (
     NEVER,
@@ -26,7 +26,7 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
-from slurmdoctor.readers import assemble, find_lines, known_lines
+from slurmdoctor.readers import assemble, beside, find_lines, known_lines, lines_of, named, read_dumps
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order, side_by_side
 
@@ -56,6 +56,7 @@ def diagnose(
     failed: bool = False,
     classifier: bool = True,
     good: Iterable[APath] = (),
+    dumps: Iterable[APath] | None = (),
 ) -> Diagnosis:
     """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
@@ -68,6 +69,7 @@ def diagnose(
     the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
     `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed.
+    `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung.
     Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
@@ -85,13 +87,19 @@ def diagnose(
     try:
         ask = partial(examine, sources, knowledge, exit_status, record, script_evidence)
         found = ask(jobs, progress, deadline, rank_timelines, failed, classifier, known)
+        waits, of_dumps = _of_dumps(found, given.sources, dumps, knowledge, jobs)
+        if waits:
+            for source in sources:
+                source.searched = 0
+            sources.append(Text.source("".join(f"{line}\n" for line in waits), "flight recorder dumps"))
+            found = ask(jobs, None, deadline, rank_timelines, failed, classifier, known)
     finally:
         for source in sources:
             source.close()
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
     of_script = script_evidence.notes if script_evidence else ()
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script)))))
+    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_dumps)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(files, found, record))
@@ -170,6 +178,28 @@ def examine(
     numbers = lines.numbers(finding.places | drawn.places)
     found = compose(finding, timeline, observed, knowledge, numbers, drawn)
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
+
+
+def _of_dumps(
+    found: model.Diagnosis, sources: Sequence[Source], dumps: Iterable[APath] | None, knowledge: Knowledge, jobs: int
+) -> tuple[list[str], tuple[Reason, ...]]:
+    """What the job's flight recorder dumps tell, as lines of a further log, and notes on those that were not read."""
+    if dumps is None:
+        hung = knowledge.traits["hides-hang"] | {None}
+        logs = [source.path for source in sources if source.path is not None]
+        files = beside(logs) if found.verdict != "no-failure" and found.cause.id in hung else []
+    else:
+        files = named(map(os.fspath, dumps))
+    if not files:
+        return [], ()
+    graph, left_out = read_dumps(files, found.first_failure.time, jobs)
+    return (lines_of(graph) if graph.dumps else []), left_out
+
+
+def waits_of(paths: Iterable[APath], jobs: int = 1) -> tuple[str, ...]:
+    """Who waits for whom, by flight recorder dumps (files, folders, globs), and what of these was not read: a line each."""
+    graph, left_out = read_dumps(named(map(os.fspath, paths)), jobs=jobs)
+    return (*lines_of(graph, all=True), *map(sentence, left_out))
 
 
 def _lines_of(good: Sequence[APath], knowledge: Knowledge) -> frozenset[int]:

@@ -6,7 +6,7 @@ The result is rendered as a few lines of text, which rules and signals read as t
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.model import SHORT, Frozen, ranges
@@ -157,17 +157,17 @@ def _circle(waits: Sequence[Wait]) -> tuple[int, ...]:
 # ── as lines ─────────────────────────────────────────────────────────────────────────────────
 
 
-def lines_of(graph: Graph) -> list[str]:
+def lines_of(graph: Graph, all: bool = False) -> list[str]:
     """What the graph tells, a line each; the last one is the conclusion."""
     found = [_wait_line(one) for one in _joined(graph.waits)]
-    if len(found) > _MOST_LINES:
+    if len(found) > _MOST_LINES and not all:
         found = [*found[:_MOST_LINES], f"{len(found) - _MOST_LINES:,} more groups of ranks wait"]
     if not graph.waits:
         found += [
             f"{_ranks(one.ranks)} of {_named(one.group)} {_are(one.ranks, 'have', 'has')} entered {_work_of(one)}, and none completed it"
             for one in graph.entered[:_MOST_LINES]
         ]
-    found += [line for rank in graph.culprits[:SHORT] if (line := _last_line(graph.dumps[rank]))]
+    found += [line for rank in graph.culprits[1:SHORT] if (line := _last_line(graph.dumps[rank]))]
     if graph.absent:
         count = len({rank for one in graph.waits if one.on & {*graph.absent} for rank in one.ranks})
         found.append(f"no dump of {_ranks(graph.absent)}, for which {_count_of(count)}")
@@ -181,7 +181,8 @@ def _conclusion(graph: Graph) -> str:
     if not named:
         return "no rank waits for another one"
     known = "of which there is no dump" if not graph.culprits else f"which {_are(named, 'wait', 'waits')} for nobody"
-    return f"{_count_of(len(graph.waiting))} for {_ranks(named)}, {known}"
+    last = _last_line(graph.dumps[named[0]]) if graph.culprits else None
+    return f"{_count_of(len(graph.waiting))} for {_ranks(named)}, {known}{f'; {last}' if last else ''}"
 
 
 def _joined(waits: Iterable[Wait]) -> list[Wait]:

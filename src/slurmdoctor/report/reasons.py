@@ -483,7 +483,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         if v["came"]
         else f"the log lists {names_of(v['ranks'])} as missing"
     ),
+    "dumps-show": lambda v: f"the flight recorder dumps show whom the others wait for: {names_of(v['ranks'])}",
     # what was not read
+    "dumps-unread": "of the flight recorder dumps {count} could not be read, first {name}: {why}",
+    "dumps-stale": "of the flight recorder dumps {count} are of another time than the failure and were left out: {name}",
     "earlier-run": _earlier_run,
     "several-jobs": _several_jobs,
     "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
