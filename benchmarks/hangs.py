@@ -28,7 +28,12 @@ def _steps(value: Any, memo: dict[str | int, int]) -> list[bytes]:
     if id(value) in memo:
         return [_get(memo[id(value)])]
     pairs = [step for pair in value.items() for one in pair for step in _steps(one, memo)]
-    return [b"}(", *pairs, b"u", *([_put(memo, id(value))] if "filename" in value else [])]  # entries share their frames
+    return [
+        b"}(",
+        *pairs,
+        b"u",
+        *([_put(memo, id(value))] if "filename" in value else []),
+    ]  # entries share their frames
 
 
 def _string(text: str, memo: dict[str | int, int]) -> bytes:

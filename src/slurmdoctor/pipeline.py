@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -84,15 +84,12 @@ def diagnose(
     sources, pasted = unwrap(given.sources, knowledge)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
+    how: dict[str, Any] = {"rank_timelines": rank_timelines, "failed": failed, "classifier": classifier, "known": known}
+    ask = partial(examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline, **how)
     try:
-        ask = partial(examine, sources, knowledge, exit_status, record, script_evidence)
-        found = ask(jobs, progress, deadline, rank_timelines, failed, classifier, known)
+        found = ask(progress=progress)
         waits, of_dumps = _of_dumps(found, given.sources, dumps, knowledge, jobs)
-        if waits:
-            for source in sources:
-                source.searched = 0
-            sources.append(Text.source("".join(f"{line}\n" for line in waits), "flight recorder dumps"))
-            found = ask(jobs, None, deadline, rank_timelines, failed, classifier, known)
+        found = _beside(waits, sources, ask) if waits else found
     finally:
         for source in sources:
             source.close()
@@ -180,6 +177,14 @@ def examine(
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
 
 
+def _beside(waits: Sequence[str], sources: list[Source], ask: Callable[[], model.Diagnosis]) -> model.Diagnosis:
+    """The verdict on the logs and what the dumps tell."""
+    for source in sources:
+        source.searched = 0
+    sources.append(Text.source("".join(f"{line}\n" for line in waits), "flight recorder dumps"))
+    return ask()
+
+
 def _of_dumps(
     found: model.Diagnosis, sources: Sequence[Source], dumps: Iterable[APath] | None, knowledge: Knowledge, jobs: int
 ) -> tuple[list[str], tuple[Reason, ...]]:
@@ -189,7 +194,7 @@ def _of_dumps(
         logs = [source.path for source in sources if source.path is not None]
         files = beside(logs) if found.verdict != "no-failure" and found.cause.id in hung else []
     else:
-        files = named(map(os.fspath, dumps))
+        files = named([os.fspath(one) for one in dumps])
     if not files:
         return [], ()
     graph, left_out = read_dumps(files, found.first_failure.time, jobs)
@@ -198,7 +203,7 @@ def _of_dumps(
 
 def waits_of(paths: Iterable[APath], jobs: int = 1) -> tuple[str, ...]:
     """Who waits for whom, by flight recorder dumps (files, folders, globs), and what of these was not read: a line each."""
-    graph, left_out = read_dumps(named(map(os.fspath, paths)), jobs=jobs)
+    graph, left_out = read_dumps(named([os.fspath(one) for one in paths]), jobs=jobs)
     return (*lines_of(graph, all=True), *map(sentence, left_out))
 
 

@@ -26,9 +26,11 @@ def named(paths: Iterable[str]) -> list[str]:
     """The files of these paths: files, folders, globs. Raises UserError where there are none."""
     files: list[str] = []
     for path in paths:
-        every = [path] if os.path.lexists(path) else sorted(glob(path))
+        every = [path] if os.path.lexists(path) else sorted(glob(path))  # noqa: PTH207 - a pattern may be absolute
         if not every:
-            raise UserError(f"no such dumps: {path}", "name a folder of dumps, or the dumps: --dumps 'DIR/nccl_trace_rank_*'")
+            raise UserError(
+                f"no such dumps: {path}", "name a folder of dumps, or the dumps: --dumps 'DIR/nccl_trace_rank_*'"
+            )
         for one in every:
             files += _in_folder(one) if os.path.isdir(one) else [one]  # noqa: PTH112 - never raises
     return files[:MOST_DUMPS]
@@ -36,10 +38,10 @@ def named(paths: Iterable[str]) -> list[str]:
 
 def beside(logs: Sequence[str]) -> list[str]:
     """Files with names of dumps in the folders of the logs, and those whose place the logs tell."""
-    told = [one["prefix"] for log in logs[:_FOLDERS] for end in ends_of(log) for one in _PLACE.finditer(end)]
-    folders = dict.fromkeys(os.path.dirname(path) or "." for path in (*logs[:_FOLDERS], *told))  # noqa: PTH120
+    places = [one["prefix"] for log in logs[:_FOLDERS] for end in ends_of(log) for one in _PLACE.finditer(end)]
+    folders = dict.fromkeys(os.path.dirname(path) or "." for path in (*logs[:_FOLDERS], *places))  # noqa: PTH120
     every = [path for folder in list(folders)[:_FOLDERS] for path in _in_folder(folder)]
-    return [path for path in every if _NAME.search(path) or path.startswith(tuple(told))][:MOST_DUMPS]
+    return [path for path in every if _NAME.search(path) or path.startswith(tuple(places))][:MOST_DUMPS]
 
 
 def _in_folder(folder: str) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from typing import Any
 
 from msgspec import MsgspecError, convert, field
@@ -35,7 +35,8 @@ _RANK = lazy(r"(?<!\d)(\d{1,6})(?:\.(?:json|pkl|pickle))?$")
 _GET_FAR, _PUT = rb"j..[\x00-\x0f]\x00", rb"(?:q.|r..[\x00-\x0f]\x00)"
 _PLAIN = rb"[\]}(ueasN\x88\x89]*"
 _STEPS = re.compile(
-    rb"(?:%s(?:h.(?:h.\x86(?![qr]))?|%s|%s|%s|K.|M..|J....|G.{8}|\x8a\x08.{8})){0,4096}%s" % (_PLAIN, 4 * _GET_FAR, _GET_FAR, _PUT, _PLAIN),
+    rb"(?:%s(?:h.(?:h.\x86(?![qr])|h.h.h.(?!\x86|h.\x86))?|%s|%s|%s|K.|M..|J....|G.{8}|\x8a\x08.{8})){0,4096}%s"
+    % (_PLAIN, 4 * _GET_FAR, _GET_FAR, _PUT, _PLAIN),
     re.DOTALL,
 )
 """Steps that read no string. Four references at once are a third faster: most of a dump are its stacks."""
@@ -225,7 +226,9 @@ def parse(data: bytes) -> _Content:
         if data[:1] in b"{[":
             plain: Any = decode(data, type=_Content | list[Record], strict=False)
         elif _is_plain(data):
-            plain = convert(_Unpickler(BytesIO(data)).load(), _Content | list[Record], strict=False)
+            plain = convert(
+                _Unpickler(BufferedReader(BytesIO(data), len(data))).load(), _Content | list[Record], strict=False
+            )
         else:
             raise RefusedError("it is no dump of plain data")
     except (pickle.UnpicklingError, MsgspecError, MemoryError, RecursionError, ValueError) as error:
@@ -294,8 +297,10 @@ def _dump(read: _Read, known: dict[tuple[str, str], Group]) -> Dump:
 
 def _names(content: _Content) -> Mapping[str, str]:
     """A group's number in the process -> its name: both rise in the order in which the groups were made."""
-    if not content.counted or len(content.pg_status) != len(content.pg_config) or not all(
-        name.isdecimal() for name in (*content.pg_status, *content.pg_config)
+    if (
+        not content.counted
+        or len(content.pg_status) != len(content.pg_config)
+        or not all(name.isdecimal() for name in (*content.pg_status, *content.pg_config))
     ):
         return {}
     return dict(zip(sorted(content.pg_status, key=int), sorted(content.pg_config, key=int), strict=True))

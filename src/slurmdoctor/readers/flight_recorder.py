@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from slurmdoctor.model import SHORT, Frozen, ranges
 from slurmdoctor.readers.flight_dumps import Dump, Group, Record
 
-_SAME_SIZES = frozenset({"all_reduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base", "all_gather_into_tensor"})
+_SAME_SIZES = frozenset(
+    {"all_reduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base", "all_gather_into_tensor"}
+)
 """Operations whose inputs are of one size on all ranks."""
 _UNNAMED = ("", "undefined", "default_pg")
 _MOST_LINES = 24
@@ -81,7 +83,7 @@ def _peer_waits(dumps: Mapping[int, Dump]) -> Iterator[Wait]:
             continue
         peer = group.ranks[one.peer] if one.peer < len(group.ranks) else None
         if peer not in (None, rank):
-            yield Wait(group, one.seq, one.op, _sizes(one), (rank,), frozenset({peer}), peer=True)  # type: ignore[arg-type]
+            yield Wait(group, one.seq, one.op, _sizes(one), (rank,), frozenset({peer}), peer=True)
 
 
 def _group_waits(group: Group, dumps: Mapping[int, Dump]) -> Iterator[Wait]:
@@ -140,7 +142,9 @@ def _by_kind(works: Mapping[int, Record | None], compared: bool = False) -> dict
 def _sizes(one: Record) -> str:
     """`[[4096,1,5120]] BFloat16`."""
     shapes = ",".join(f"[{','.join(map(str, shape[:8]))}]" for shape in one.input_sizes[:4])
-    return f"[{shapes}] {' '.join(_clean(kind) for kind in dict.fromkeys(one.input_dtypes[:4]))}".strip() if shapes else ""
+    return (
+        f"[{shapes}] {' '.join(_clean(kind) for kind in dict.fromkeys(one.input_dtypes[:4]))}".strip() if shapes else ""
+    )
 
 
 def _circle(waits: Sequence[Wait]) -> tuple[int, ...]:
@@ -185,15 +189,24 @@ def _conclusion(graph: Graph) -> str:
     return f"{_count_of(len(graph.waiting))} for {_ranks(named)}, {known}{f'; {last}' if last else ''}"
 
 
-def _joined(waits: Iterable[Wait]) -> list[Wait]:
+def _joined(every: Iterable[Wait]) -> list[Wait]:
     """Waits of one kind in one, the largest first."""
     found: dict[tuple[object, ...], list[Wait]] = defaultdict(list)
-    for one in waits:
+    for one in every:
         found[id(one.group), one.seq, one.op, one.sizes, one.on, one.mismatch].append(one)
     joined = [
-        Wait(one.group, one.seq, one.op, one.sizes, tuple(sorted(r for same in alike for r in same.ranks)), one.on, one.peer, one.mismatch)
-        for alike in found.values()
-        for one in alike[:1]
+        Wait(
+            one.group,
+            one.seq,
+            one.op,
+            one.sizes,
+            tuple(sorted(rank for wait in waits for rank in wait.ranks)),
+            one.on,
+            one.peer,
+            one.mismatch,
+        )
+        for waits in found.values()
+        for one in waits[:1]
     ]
     return sorted(joined, key=lambda one: (-len(one.ranks), one.seq))
 
