@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -68,8 +68,7 @@ def diagnose(
     above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with
     the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
-    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed.
-    `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung.
+    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed. `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung.
     Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
@@ -84,12 +83,12 @@ def diagnose(
     sources, pasted = unwrap(given.sources, knowledge)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
-    how: dict[str, Any] = {"rank_timelines": rank_timelines, "failed": failed, "classifier": classifier, "known": known}
-    ask = partial(examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline, **how)
+    ask = partial(
+        examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline, known=known
+    )
+    ask = partial(ask, rank_timelines=rank_timelines, failed=failed, classifier=classifier)
     try:
-        found = ask(progress=progress)
-        waits, of_dumps = _of_dumps(found, given.sources, dumps, knowledge, jobs)
-        found = _beside(waits, sources, ask) if waits else found
+        found, of_dumps = _with_dumps(ask(progress=progress), ask, sources, given.sources, dumps, knowledge, jobs)
     finally:
         for source in sources:
             source.close()
@@ -177,28 +176,30 @@ def examine(
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
 
 
-def _beside(waits: Sequence[str], sources: list[Source], ask: Callable[[], model.Diagnosis]) -> model.Diagnosis:
-    """The verdict on the logs and what the dumps tell."""
-    for source in sources:
-        source.searched = 0
-    sources.append(Text.source("".join(f"{line}\n" for line in waits), "flight recorder dumps"))
-    return ask()
-
-
-def _of_dumps(
-    found: model.Diagnosis, sources: Sequence[Source], dumps: Iterable[APath] | None, knowledge: Knowledge, jobs: int
-) -> tuple[list[str], tuple[Reason, ...]]:
-    """What the job's flight recorder dumps tell, as lines of a further log, and notes on those that were not read."""
+def _with_dumps(
+    found: model.Diagnosis,
+    ask: Callable[[], model.Diagnosis],
+    sources: list[Source],
+    given: Sequence[Source],
+    dumps: Iterable[APath] | None,
+    knowledge: Knowledge,
+    jobs: int,
+) -> tuple[model.Diagnosis, tuple[Reason, ...]]:
+    """The verdict with what the job's flight recorder dumps tell, as lines of a further log, and notes on those that were not read."""
     if dumps is None:
-        hung = knowledge.traits["hides-hang"] | {None}
-        logs = [source.path for source in sources if source.path is not None]
-        files = beside(logs) if found.verdict != "no-failure" and found.cause.id in hung else []
+        hung = found.verdict != "no-failure" and found.cause.id in knowledge.traits["hides-hang"] | {None}
+        files = beside([source.path for source in given if source.path is not None]) if hung else []
     else:
         files = named([os.fspath(one) for one in dumps])
     if not files:
-        return [], ()
+        return found, ()
     graph, left_out = read_dumps(files, found.first_failure.time, jobs)
-    return (lines_of(graph) if graph.dumps else []), left_out
+    if not graph.dumps:
+        return found, left_out
+    for source in sources:
+        source.searched = 0
+    sources.append(Text.source("".join(f"{line}\n" for line in lines_of(graph)), "flight recorder dumps"))
+    return ask(), left_out
 
 
 def waits_of(paths: Iterable[APath], jobs: int = 1) -> tuple[str, ...]:
