@@ -94,11 +94,26 @@ def diagnose(
             source.close()
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
-    of_script = script_evidence.notes if script_evidence else ()
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_dumps)))))
+    notes = tuple(
+        filter(
+            None,
+            (
+                pasted,
+                *map(
+                    sentence,
+                    (*earlier, *left_out, *mixed, *(script_evidence.notes if script_evidence else ()), *of_dumps),
+                ),
+            ),
+        )
+    )
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(files, found, record))
+    return _masked(found, redact, knowledge)
+
+
+def _masked(found: model.Diagnosis, redact: str, knowledge: Knowledge) -> Diagnosis:
+    """The verdict without secrets; the words of its cause's own fixes are none."""
     cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
