@@ -83,10 +83,8 @@ def diagnose(
     sources, pasted = unwrap(given.sources, knowledge)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
-    ask = partial(
-        examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline, known=known
-    )
-    ask = partial(ask, rank_timelines=rank_timelines, failed=failed, classifier=classifier)
+    ask = partial(examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline)
+    ask = partial(ask, rank_timelines=rank_timelines, failed=failed, classifier=classifier, known=known)
     try:
         found, of_dumps = _with_dumps(ask(progress=progress), ask, sources, given.sources, dumps, knowledge, jobs)
     finally:
@@ -94,18 +92,9 @@ def diagnose(
             source.close()
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
-    notes = tuple(
-        filter(
-            None,
-            (
-                pasted,
-                *map(
-                    sentence,
-                    (*earlier, *left_out, *mixed, *(script_evidence.notes if script_evidence else ()), *of_dumps),
-                ),
-            ),
-        )
-    )
+    of_script = script_evidence.notes if script_evidence else ()
+    every = map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_dumps))
+    notes = tuple(filter(None, (pasted, *every)))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(files, found, record))
