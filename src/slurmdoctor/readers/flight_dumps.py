@@ -65,6 +65,7 @@ class Record(Frozen):
     collective_seq_id: int | None = None
     seq_id: int = 0
     """The same before PyTorch 2.4."""
+    p2p_seq_id: int = 0
     input_sizes: tuple[tuple[int, ...], ...] = ()
     input_dtypes: tuple[str, ...] = ()
     state: str | None = None

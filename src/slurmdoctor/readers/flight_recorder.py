@@ -9,6 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from slurmdoctor.model import SHORT, Frozen, ranges
 from slurmdoctor.readers.flight_dumps import Dump, Group, Record
 
@@ -30,8 +32,6 @@ class Wait(Frozen):
     sizes: str
     ranks: tuple[int, ...]
     on: frozenset[int]
-    peer: bool = False
-    """It is a send or a receive."""
     mismatch: str = ""
     """What those entered that they wait for, where that is another operation."""
 
@@ -57,37 +57,59 @@ class Graph(Frozen):
 
 def graph_of(dumps: Mapping[int, Dump]) -> Graph:
     """The waits, from what each rank had enqueued and completed in each group, and from its oldest send or receive."""
-    found = [*_peer_waits(dumps)]
-    entered: list[Wait] = []
     with_peers = {group for dump in dumps.values() for group in dump.with_peers}
     like = {group.desc for group in with_peers} - set(_UNNAMED)
-    for group in {group: None for dump in dumps.values() for group in dump.counts}:
-        # a send counts, too, in the recorder's own counts: there the records alone tell
-        if group not in with_peers and group.desc not in like:
-            for wait in _group_waits(group, dumps):
-                (found if wait.on else entered).append(wait)
+    # a send counts, too, in the recorder's own counts: there the records alone tell
+    every_group = dict.fromkeys(group for dump in dumps.values() for group in dump.counts)
+    groups = [group for group in every_group if group not in with_peers and group.desc not in like]
+    every = [*_peer_waits(dumps), *(wait for group in groups for wait in _group_waits(group, dumps))]
+    stuck = _stuck(groups, dumps)
+    every = [replace(wait, ranks=tuple(rank for rank in wait.ranks if rank not in stuck)) for wait in every]
+    found = [wait for wait in every if wait.on and wait.ranks]
+    entered = [wait for wait in every if not wait.on and wait.ranks]
     waiting = {rank for wait in found for rank in wait.ranks}
     waited = {rank for wait in found for rank in wait.on}
-    sinks = tuple(sorted(waited & set(dumps) - waiting))
+    hung = {rank for wait in entered for rank in wait.ranks}
+    sinks = tuple(sorted(waited & set(dumps) - waiting - hung))
     absent = tuple(sorted(waited - set(dumps)))
-    circle = () if sinks or absent else _circle(found)
+    circle = () if sinks or absent or hung else _circle(found)
     return Graph(dumps, tuple(found), sinks, absent, circle, tuple(entered))
 
 
+def _stuck(groups: Iterable[Group], dumps: Mapping[int, Dump]) -> set[int]:
+    """The ranks that are not done with what others of the group are: these wait for nobody."""
+    done = {group: max(dump.counts.get(group, (0, 0))[1] for dump in dumps.values()) for group in groups}
+    first = {rank: dump.pending[0] for rank, dump in dumps.items() if dump.pending}
+    of = {rank: dumps[rank].groups.get(one.group) for rank, one in first.items() if one.peer is None}
+    return {rank for rank, group in of.items() if group is not None and first[rank].seq <= done.get(group, -1)}
+
+
 def _peer_waits(dumps: Mapping[int, Dump]) -> Iterator[Wait]:
-    """A rank whose oldest operation is a send or a receive waits for its peer."""
+    """A rank whose oldest operation is a send or a receive waits for its peer, unless that is at the same one."""
     for rank, dump in dumps.items():
-        one = dump.pending[0] if dump.pending else None
-        group = dump.groups.get(one.group) if one is not None else None
-        if one is None or group is None or one.peer is None:
+        one, peer = _peer_of(dump)
+        if one is None or peer in (None, rank):
             continue
-        peer = group.ranks[one.peer] if one.peer < len(group.ranks) else None
-        if peer not in (None, rank):
-            yield Wait(group, one.seq, one.op, _sizes(one), (rank,), frozenset({peer}), peer=True)
+        other, back = _peer_of(dumps[peer]) if peer in dumps else (None, None)
+        met = (
+            other is not None and back == rank and other.group == one.group and other.op.split()[0] != one.op.split()[0]
+        )
+        on = frozenset({peer} - {None} if not met else ())
+        yield Wait(dump.groups[one.group], one.p2p_seq_id, one.op, _sizes(one), (rank,), on)
+
+
+def _peer_of(dump: Dump) -> tuple[Record | None, int | None]:
+    """The rank's oldest operation, and with whom it is, where it is a send or a receive."""
+    one = dump.pending[0] if dump.pending else None
+    group = dump.groups.get(one.group) if one is not None else None
+    if one is None or group is None or one.peer is None or one.peer >= len(group.ranks):
+        return None, None
+    return one, group.ranks[one.peer]
 
 
 def _group_waits(group: Group, dumps: Mapping[int, Dump]) -> Iterator[Wait]:
-    """The waits in the collectives of one group: for those that have not enqueued them, else for ranks without a dump."""
+    """The waits in the collectives of one group: for those that have not enqueued them, or enqueued another one at that number;
+    else for ranks without a dump, or that are not done with earlier operations."""
     members = group.ranks or tuple(range(max(dumps) + 1))
     counts = {rank: _count(group, dumps[rank]) for rank in members if rank in dumps}
     absent = frozenset(members) - set(dumps)
@@ -98,24 +120,36 @@ def _group_waits(group: Group, dumps: Mapping[int, Dump]) -> Iterator[Wait]:
     for seq, ranks in sorted(at.items()):
         late = frozenset(rank for rank, (enqueued, _) in counts.items() if enqueued < seq)
         works = {rank: _work(group, seq, dumps[rank]) for rank in ranks}
-        if late or absent:
+        wrong = [] if late else list(_mismatches(group, seq, works))
+        if wrong:
+            yield from wrong
+        elif late or absent:
             for (op, sizes), here in _by_kind(works).items():
                 yield Wait(group, seq, op, sizes, here, late or absent)
-            continue
-        kinds = _by_kind({rank: work for rank, work in works.items() if work is not None}, compared=True)
-        usual = max(kinds, key=lambda kind: len(kinds[kind]), default=None)
-        most = [kind for kind in kinds if usual is not None and len(kinds[kind]) == len(kinds[usual])]
-        others = [kind for kind in kinds if kind != usual or len(most) > 1]
-        odd = frozenset(rank for kind in others for rank in kinds[kind])
-        if usual is not None and len(most) == 1 and odd:
-            what = ", ".join(" ".join(kind).strip() for kind in others)[:120]
-            yield Wait(group, seq, *usual, kinds[usual], odd, mismatch=what)
-        elif len(kinds) > 1:
-            for kind, here in kinds.items():
-                what = ", ".join(" ".join(one).strip() for one in kinds if one != kind)[:120]
-                yield Wait(group, seq, *kind, here, odd - set(here), mismatch=what)
-        elif len(ranks) == len(members):
-            yield Wait(group, seq, *(usual or ("?", "")), tuple(ranks), frozenset())
+        else:
+            yield from _all_entered(group, seq, works, dumps)
+
+
+def _mismatches(group: Group, seq: int, works: Mapping[int, Record | None]) -> Iterator[Wait]:
+    """The most wait for the few that entered another operation; where there are not most, each for the others."""
+    kinds = _by_kind({rank: work for rank, work in works.items() if work is not None}, compared=True)
+    largest = max(map(len, kinds.values()), default=0)
+    most = [kind for kind in kinds if len(kinds[kind]) == largest]
+    for kind in most if len(kinds) > 1 else ():
+        others = [one for one in kinds if one != kind]
+        entered = ", ".join(" ".join(one).strip() for one in others)[:120]
+        yield Wait(group, seq, *kind, kinds[kind], frozenset(rank for one in others for rank in kinds[one]), entered)
+
+
+def _all_entered(
+    group: Group, seq: int, works: Mapping[int, Record | None], dumps: Mapping[int, Dump]
+) -> Iterator[Wait]:
+    """Who is at what all have entered waits for those that are not done with an earlier operation; where all are at it, it hangs."""
+    here = tuple(rank for rank, work in works.items() if work is not None and work is dumps[rank].pending[0])
+    before = frozenset(rank for rank in works if dumps[rank].pending) - set(here)
+    if here and (before or len(here) == len(group.ranks)):
+        one = works[here[0]]
+        yield Wait(group, seq, one.op if one else "?", _sizes(one) if one else "", here, before)
 
 
 def _count(group: Group, dump: Dump) -> tuple[int, int]:
@@ -202,7 +236,6 @@ def _joined(every: Iterable[Wait]) -> list[Wait]:
             one.sizes,
             tuple(sorted(rank for wait in waits for rank in wait.ranks)),
             one.on,
-            one.peer,
             one.mismatch,
         )
         for waits in found.values()
