@@ -1,13 +1,22 @@
-"""Flight recorder dumps as PyTorch writes them, composed: simulated hangs whose culprits are known."""
+"""Flight recorder dumps as PyTorch writes them, composed: simulated hangs whose culprits are known.
+
+`python -m benchmarks.hangs RUNS SMALLEST LARGEST` prints how well they are named in random jobs of so many ranks.
+"""
 
 from __future__ import annotations
 
 import random
 import struct
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from slurmdoctor.readers.flight_dumps import Dump, load_all
+from slurmdoctor.readers.flight_recorder import graph_of
 
 
 def torch_pickle(value: Any) -> bytes:
@@ -64,6 +73,7 @@ def _whole(number: int) -> bytes:
     if -(1 << 31) <= number < 1 << 31:
         return b"J" + struct.pack("<i", number)
     return b"\x8a\x08" + struct.pack("<q", number)
+
 
 # ── a job that hangs ─────────────────────────────────────────────────────────────────────────
 
@@ -180,7 +190,8 @@ class Hang:
         if self.faults.get(rank) == "frozen" and only_active:
             entries = []
         config = {
-            name: {"name": name, "desc": self.layout.groups[name][0], "ranks": str(list(self.layout.groups[name][1]))} for name in names
+            name: {"name": name, "desc": self.layout.groups[name][0], "ranks": str(list(self.layout.groups[name][1]))}
+            for name in names
         }
         dump = {"version": version, "pg_config": config, "pg_status": {}, "entries": entries}
         for name, (enqueued, completed) in status.items():
@@ -222,7 +233,11 @@ def simulate(layout: Layout, faults: Mapping[int, str], rng: random.Random) -> H
     at = {rank: rng.randrange(len(programs[rank])) for rank in faults}
     for rank, fault in faults.items():
         if fault == "mismatch":
-            places = [n for n, op in enumerate(programs[rank]) if op.name in ("all_reduce", "_all_gather_base") and len(op.members) > 2]
+            places = [
+                n
+                for n, op in enumerate(programs[rank])
+                if op.name in ("all_reduce", "_all_gather_base") and len(op.members) > 2
+            ]
             if places:
                 at[rank] = rng.choice(places)
                 op = programs[rank][at[rank]]
@@ -249,6 +264,58 @@ def simulate(layout: Layout, faults: Mapping[int, str], rng: random.Random) -> H
         elif fault == "mismatch":
             called[rank] = min(called[rank], at[rank] + 1)
     # a process that stopped is late for others even where its own calls still wait
-    culprits = {rank for rank in faults if done[rank] == at[rank] or (faults[rank] in ("frozen", "died") and called[rank] == at[rank])}
+    culprits = {
+        rank
+        for rank in faults
+        if done[rank] == at[rank] or (faults[rank] in ("frozen", "died") and called[rank] == at[rank])
+    }
     completed = [max(0, n - rng.randrange(1, 12)) if faults.get(rank) == "error" else n for rank, n in enumerate(done)]
     return Hang(layout, programs, done, called, dict(faults), completed, culprits)
+
+
+# ── how well the culprits are named ──────────────────────────────────────────────────────────
+
+
+def _one(seed: int, smallest: int, largest: int) -> tuple[str, set[int], set[int], set[int]]:
+    """A random hang: its kind, its culprits, who is named, and who is called hung with all of a group."""
+    rng = random.Random(seed)
+    size = 0
+    while not smallest <= size <= largest:
+        shape = [2 ** rng.randrange(most) for most in (4, 5, 7)]
+        size = shape[0] * shape[1] * shape[2]
+    layout = Layout(*shape)
+    fault = rng.choice(FAULTS)
+    faults = dict.fromkeys(rng.sample(range(size), rng.choice((1, 1, 1, 2))), fault)
+    hang = simulate(layout, faults, rng)
+    absent = set(faults) if fault == "died" else set()
+    if rng.random() < 0.3:
+        absent |= set(rng.sample(sorted(set(range(size)) - set(faults)), rng.choice((1, 2))))
+    only_active = rng.random() < 0.5
+    with TemporaryDirectory() as folder:
+        paths = [f"{folder}/nccl_trace_rank_{rank}" for rank in range(size) if rank not in absent]
+        for path in paths:
+            Path(path).write_bytes(hang.dump(int(path.rpartition("_")[2]), only_active))
+        found = graph_of({one.rank: one for one in load_all(paths) if isinstance(one, Dump)})
+    named = {*(found.culprits or found.absent or found.circle)}
+    culprits = hang.culprits | (named & set(faults) if fault in ("frozen", "died") else set())
+    kind = f"{fault}{', other dumps absent' if absent - set(faults) else ''}"
+    return kind, culprits, named, {rank for wait in found.entered for rank in wait.ranks}
+
+
+def main(runs: int, smallest: int, largest: int) -> None:
+    """Print precision and recall by kind."""
+    rows: dict[str, list[int]] = defaultdict(lambda: [0] * 5)
+    for seed in range(runs):
+        kind, culprits, named, hung = _one(seed, smallest, largest)
+        row = rows[kind]
+        exact = named == culprits if "hung" not in kind else not named and bool(culprits & hung)
+        for at, more in enumerate((1, exact, len(named & culprits), len(named), len(culprits))):
+            row[at] += more
+    print("| fault | hangs | exact | precision | recall |\n|---|---|---|---|---|")
+    for kind, (count, exact, right, named_in_all, wanted) in sorted(rows.items()):
+        precision = f"{right / named_in_all:.3f}" if named_in_all else "-"
+        print(f"| {kind} | {count} | {exact} | {precision} | {right / wanted:.3f} |")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]))
