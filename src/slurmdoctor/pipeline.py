@@ -198,7 +198,7 @@ def _with_dumps(
     if not files:
         return found, ()
     graph, left_out = read_dumps(files, found.first_failure.time, jobs)
-    if not graph.dumps:
+    if not graph.waits and not graph.entered:
         return found, left_out
     for source in sources:
         source.searched = 0

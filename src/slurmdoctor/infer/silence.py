@@ -142,7 +142,7 @@ def _listed(world: Members, case: Case, alive: Collection[int] = ()) -> Suspicio
     ranks = tuple(sorted(missing - set(alive)))
     found = _missing(ranks, tuple(sorted(came)), reason("listed-missing", ranks=ranks, came=bool(came)))
     if found is not None and (proof := shown.captures.get("dumps")) is not None:
-        sure = found.confidence if proof == ", of which" else "high"  # a rank without a dump may wait itself
+        sure = "high" if proof == ", which" else found.confidence  # a rank without a dump may wait itself
         found = replace(found, how=reason("dumps-show", ranks=ranks), confidence=sure)
     return found and replace(found, line=shown.line)
 

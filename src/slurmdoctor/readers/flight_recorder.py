@@ -200,11 +200,7 @@ def lines_of(graph: Graph, all: bool = False) -> list[str]:
     found = [_wait_line(one) for one in _joined(graph.waits)]
     if len(found) > _MOST_LINES and not all:
         found = [*found[:_MOST_LINES], f"{len(found) - _MOST_LINES:,} more groups of ranks wait"]
-    if not graph.waits:
-        found += [
-            f"{_ranks(one.ranks)} of {_named(one.group)} {_are(one.ranks, 'have', 'has')} entered {_work_of(one)}, and none completed it"
-            for one in graph.entered[:_MOST_LINES]
-        ]
+    found += [_hung_line(one) for one in graph.entered[1:_MOST_LINES]]
     found += [line for rank in graph.culprits[1:SHORT] if (line := _last_line(graph.dumps[rank]))]
     if graph.absent:
         count = len({rank for one in graph.waits if one.on & {*graph.absent} for rank in one.ranks})
@@ -217,7 +213,7 @@ def _conclusion(graph: Graph) -> str:
         return f"{_ranks(graph.circle)} wait for each other"
     named = graph.culprits or graph.absent
     if not named:
-        return "no rank waits for another one"
+        return _hung_line(graph.entered[0]) if graph.entered else "no rank waits for another one"
     known = "of which there is no dump" if not graph.culprits else f"which {_are(named, 'wait', 'waits')} for nobody"
     last = _last_line(graph.dumps[named[0]]) if graph.culprits else None
     return f"{_count_of(len(graph.waiting))} for {_ranks(named)}, {known}{f'; {last}' if last else ''}"
@@ -247,6 +243,10 @@ def _joined(every: Iterable[Wait]) -> list[Wait]:
 def _wait_line(one: Wait) -> str:
     who = f"{_ranks(one.ranks)} of {_named(one.group)} {_are(one.ranks, 'wait', 'waits')} in {_work_of(one)} for {_ranks(one.on)}"
     return f"{who}, which entered {one.mismatch}" if one.mismatch else who
+
+
+def _hung_line(one: Wait) -> str:
+    return f"{_ranks(one.ranks)} of {_named(one.group)} entered {_work_of(one)}, and none completed it: it hangs there"
 
 
 def _work_of(one: Wait) -> str:
