@@ -296,7 +296,7 @@ def _one(seed: int, smallest: int, largest: int) -> tuple[str, set[int], set[int
         for path in paths:
             Path(path).write_bytes(hang.dump(int(path.rpartition("_")[2]), only_active))
         found = graph_of({one.rank: one for one in load_all(paths) if isinstance(one, Dump)})
-    named = {*(found.culprits or found.absent)}
+    named = set(found.named)
     culprits = hang.culprits | (named & set(faults) if fault in ("frozen", "died") else set())
     kind = f"{fault}{', other dumps absent' if absent - set(faults) else ''}"
     return kind, culprits, named, {rank for wait in found.entered for rank in wait.ranks}

@@ -116,6 +116,12 @@ def test_a_rank_without_a_dump_is_told_from_one_that_is_waited_for(tmp_path: Pat
     assert lines_of(found)[-1] == "flight recorder: 3 ranks wait for rank 3, of which there is no dump"
 
 
+def test_of_a_part_of_the_dumps_no_absent_rank_is_named(tmp_path: Path) -> None:
+    found = graph(tmp_path, {rank: dump(16, 3, 2, [record(3)]) for rank in range(8)})
+    assert (found.named, found.absent) == ((), tuple(range(8, 16)))
+    assert lines_of(found)[-1] == "flight recorder: too many dumps are absent to tell who held up the others"
+
+
 @pytest.mark.parametrize("wrong", [record(3, "nccl:broadcast"), record(3, size=9), record(3, input_dtypes=["Half"])])
 def test_the_few_that_entered_another_operation_are_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
     found = graph(tmp_path, {rank: dump(4, 3, 2, [wrong if rank == 1 else record(3)]) for rank in range(4)})

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import SHORT, Frozen, ranges
+from slurmdoctor.model import LIMITS, SHORT, Frozen, ranges
 from slurmdoctor.readers.flight_dumps import Dump, Group, Record
 
 _SAME_SIZES = frozenset(
@@ -49,6 +49,12 @@ class Graph(Frozen):
     """Ranks that wait for each other, where nobody else can be named."""
     entered: tuple[Wait, ...] = ()
     """Operations that all ranks of their groups have entered, and none has completed: `on` is empty."""
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """Who held up the job; ranks without a dump only where they are few: else the dumps are a part of what there is."""
+        few = max(1, (len(self.dumps) + len(self.absent)) // LIMITS.few)
+        return self.culprits or (self.absent if len(self.absent) <= few else ())
 
     @property
     def waiting(self) -> set[int]:
@@ -211,7 +217,9 @@ def lines_of(graph: Graph, all: bool = False) -> list[str]:
 def _conclusion(graph: Graph) -> str:
     if graph.circle:
         return f"{_ranks(graph.circle)} wait for each other"
-    named = graph.culprits or graph.absent
+    named = graph.named
+    if not named and graph.absent:
+        return "too many dumps are absent to tell who held up the others"
     if not named:
         return _hung_line(graph.entered[0]) if graph.entered else "no rank waits for another one"
     known = "of which there is no dump" if not graph.culprits else f"which {_are(named, 'wait', 'waits')} for nobody"
