@@ -17,6 +17,7 @@ MAY_NAME_CAUSES = {
 }
 MAY_QUOTE = {
     "input/regular_files.py": "its own message, in the system's words",
+    "readers/flight_recorder.py": "the beginning of its own lines, which rules read",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
     "slurm/script/plan.py": "a variable's name, as scripts set it",
 }

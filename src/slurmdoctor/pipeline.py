@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer import chart, infer
-from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, notes as unread_notes, opened, unwrap
+from slurmdoctor.input import APath, Given, LogText, Source, Text, UnreadError, notes as unread_notes, opened, unwrap
 from slurmdoctor.knowledge import current, text
 from slurmdoctor.model import (
     NEVER,
@@ -26,7 +26,16 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
-from slurmdoctor.readers import assemble, find_lines, known_lines, with_witnesses
+from slurmdoctor.readers import (
+    assemble,
+    beside,
+    find_lines,
+    known_lines,
+    lines_of,
+    named,
+    read_dumps,
+    with_witnesses,
+)
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order, side_by_side
 
@@ -57,6 +66,7 @@ def diagnose(
     classifier: bool = True,
     good: Iterable[APath] = (),
     kernel_logs: Iterable[APath] = (),
+    dumps: Iterable[APath] | None = (),
 ) -> Diagnosis:
     """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
@@ -69,6 +79,7 @@ def diagnose(
     the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
     `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed. `kernel_logs` are files in which nodes tell of the job's time: what dmesg, journalctl, nvidia-smi, DCGM and scontrol print.
+    `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung.
     Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
@@ -84,22 +95,26 @@ def diagnose(
     sources, of_nodes = with_witnesses(sources, map(str, kernel_logs), knowledge, knowledge.once(labels_of), record)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
+    ask = partial(examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline)
+    ask = partial(ask, rank_timelines=rank_timelines, failed=failed, classifier=classifier, known=known)
     try:
-        ask = partial(examine, sources, knowledge, exit_status, record, script_evidence)
-        found = ask(jobs, progress, deadline, rank_timelines, failed, classifier, known)
+        found, of_dumps = _with_dumps(ask(progress=progress), ask, sources, given.sources, dumps, knowledge, jobs)
     finally:
         for source in sources:
             source.close()
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
     of_script = script_evidence.notes if script_evidence else ()
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_nodes)))))
+    every = map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_nodes, *of_dumps))
+    notes = tuple(filter(None, (pasted, *every)))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    return _masked(replace(found, job=_job(files, found, record)), redact, knowledge)
+    found = replace(found, job=_job(files, found, record))
+    return _masked(found, redact, knowledge)
 
 
 def _masked(found: model.Diagnosis, redact: str, knowledge: Knowledge) -> Diagnosis:
+    """The verdict without secrets; the words of its cause's own fixes are none."""
     cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
@@ -175,6 +190,38 @@ def examine(
     numbers = lines.numbers(finding.places | drawn.places)
     found = compose(finding, timeline, observed, knowledge, numbers, drawn)
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
+
+
+def _with_dumps(
+    found: model.Diagnosis,
+    ask: Callable[[], model.Diagnosis],
+    sources: list[Source],
+    given: Sequence[Source],
+    dumps: Iterable[APath] | None,
+    knowledge: Knowledge,
+    jobs: int,
+) -> tuple[model.Diagnosis, tuple[Reason, ...]]:
+    """The verdict with what the job's flight recorder dumps tell, as lines of a further log, and notes on those that were not read."""
+    if dumps is None:
+        hung = found.verdict != "no-failure" and found.cause.id in knowledge.traits["hides-hang"] | {None}
+        files = beside([source.path for source in given if source.path is not None]) if hung else []
+    else:
+        files = named([os.fspath(one) for one in dumps])
+    if not files:
+        return found, ()
+    graph, left_out = read_dumps(files, found.first_failure.time, jobs)
+    if not graph.waits and not graph.entered:
+        return found, left_out
+    for source in sources:
+        source.searched = 0
+    sources.append(Text.source("".join(f"{line}\n" for line in lines_of(graph)), "flight recorder dumps"))
+    return ask(), left_out
+
+
+def waits_of(paths: Iterable[APath], jobs: int = 1) -> tuple[str, ...]:
+    """Who waits for whom, by flight recorder dumps (files, folders, globs), and what of these was not read: a line each."""
+    graph, left_out = read_dumps(named([os.fspath(one) for one in paths]), jobs=jobs)
+    return (*lines_of(graph, all=True), *map(sentence, left_out))
 
 
 def _lines_of(good: Sequence[APath], knowledge: Knowledge) -> frozenset[int]:

@@ -52,6 +52,7 @@ redact_option = click.option(
 )
 _MODULES = {
     "diagnose": "diagnose:diagnose",
+    "dumps": "dumps:dumps",
     "explain": "rules:explain",
     "rules": "rules:rules",
     "hook": "hook:hook",

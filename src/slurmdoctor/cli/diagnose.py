@@ -76,6 +76,13 @@ _LONG = 60
     type=PATH,
     help="What a node tells: dmesg, journalctl -k, nvidia-smi -q, dcgmi, scontrol show node; may be given again.",
 )
+@click.option(
+    "--dumps",
+    multiple=True,
+    metavar="PATH",
+    type=PATH,
+    help="PyTorch's flight recorder dumps of the job (files, a folder, a glob), if they do not lie beside its log; may be given again.",
+)
 @click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
@@ -104,6 +111,7 @@ def diagnose(
     classifier: bool,
     good: tuple[str, ...],
     kernel_logs: tuple[str, ...],
+    dumps: tuple[str, ...],
     job_id: str | None,
     wanted: str | None,
     slurm_info: tuple[str, ...],
@@ -130,12 +138,15 @@ def diagnose(
     asked = reads(paths, wanted, job_id, beside)
     if beside_log and any(one.job is None or one.job.record is None for one in asked):
         raise UserError("--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log")
+    if dumps and len(asked) > 1:
+        raise UserError(f"--dumps are of one job, and these are {len(asked):,}", "name one job, or pick one: --job-id")
     if failed and len(asked) > 1:
         raise UserError(f"--failed is of one job, and these are {len(asked):,}", "name one job, or pick one: --job-id")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *good, *kernel_logs, *filter(None, [script])))
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "rank_timelines": form == "html"}
     how |= {"failed": failed, "classifier": classifier, "good": good, "kernel_logs": kernel_logs}
+    how["dumps"] = dumps or (None if len(asked) == 1 else ())
     found = _diagnosed(asked, jobs, redact=redact, **how)
     if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
         printed = _each_in_short(found, asked, paths, form, output, if_failed)

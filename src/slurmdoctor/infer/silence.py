@@ -53,7 +53,8 @@ def find_suspect(finding: Finding, case: Case) -> Finding:
     if (far := waiting_ranks.how_far(case.timeline.collectives)) is not None:
         finding = because(finding, far)
     if root is None or root.cause not in case.traits["hides-hang"]:
-        return finding
+        shown = _listed(Members((), False), case)
+        return because(finding, shown.how) if shown is not None and shown.how.code == "dumps-show" else finding
     world = world_of(case.observed, case.record)
     suspicion = _from_stacks(case.observed) or _listed(world, case)
     if root.cause in case.traits["scheduler"]:
@@ -157,6 +158,9 @@ def _listed(world: Members, case: Case, alive: Collection[int] = ()) -> Suspicio
         missing = absent if world.few(absent) else set()
     ranks = tuple(sorted(missing - set(alive)))
     found = _missing(ranks, tuple(sorted(came)), reason("listed-missing", ranks=ranks, came=bool(came)))
+    if found is not None and (proof := shown.captures.get("dumps")) is not None:
+        sure = "high" if proof == ", which" else found.confidence  # a rank without a dump may wait itself
+        found = replace(found, how=reason("dumps-show", ranks=ranks), confidence=sure)
     return found and replace(found, line=shown.line)
 
 
@@ -185,6 +189,8 @@ def name_suspect(finding: Finding, suspicion: Suspicion, case: Case) -> Finding:
     """The suspect as the first rank, where there is one."""
     origin, node_of = finding.origin, case.rank_map.node_of
     nodes = {node_of.get(r) for r in suspicion.ranks}
+    if suspicion.how.code == "dumps-show" and len(suspicion.ranks) > 1:
+        finding = replace(finding, together=suspicion.ranks)
     if suspicion.ranks:
         rank = suspicion.ranks[0] if len(suspicion.ranks) == 1 else None
         origin = Origin(rank=rank, node=nodes.pop() if len(nodes) == 1 else None)

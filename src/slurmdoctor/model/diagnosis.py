@@ -148,7 +148,7 @@ class Finding(Frozen):
     exit_how: tuple[Reason, ...] = ()
     step_code: int | None = None
     together: tuple[int, ...] = ()
-    """Ranks that failed the same way at once."""
+    """Ranks that failed the same way at once, or held up the others."""
     extent: Extent = Extent()
     suspicion: Suspicion | None = None
     silent: tuple[int, ...] = ()
@@ -337,7 +337,8 @@ class FirstFailure(Frozen):
     traceback: tuple[str, ...] = ()
     how: str | None = None
     ranks: tuple[int, ...] = ()
-    """All ranks that failed the same way at once, where `rank` is only the one first seen (or None)."""
+    """All ranks that failed the same way at once, or that by flight recorder dumps held up the others, where `rank` is only the one
+    first seen (or None)."""
     clock: str | None = None
     """The time of day, as the log shows it."""
     worker: str | None = None

@@ -510,9 +510,12 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         else f"the log lists {names_of(v['ranks'])} as missing"
     ),
     "kernel-clock-unknown": "the kernel log and the job's log share no clock: whether it came before the job's errors is not known",
+    "dumps-show": lambda v: f"the flight recorder dumps show whom the others wait for: {names_of(v['ranks'])}",
     # what was not read
     "kernel-log-cut": lambda v: f"{_short(v['name'])}: only its last {size(v['bytes'])} were read",
     "kernel-log-of-another-time": lambda v: f"{_short(v['name'])}: no line is of the job's time",
+    "dumps-unread": "of the flight recorder dumps {count} could not be read, first {name}: {why}",
+    "dumps-stale": "of the flight recorder dumps {count} are of another time than the failure and were left out: {name}",
     "earlier-run": _earlier_run,
     "several-jobs": _several_jobs,
     "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
