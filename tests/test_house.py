@@ -25,7 +25,7 @@ ROOMS: dict[str, str] = {
     "knowledge": "doors model matching search",
     "ranks": "model matching input search knowledge",
     "classifier": "doors model",
-    "readers": "model matching input search knowledge ranks classifier",
+    "readers": "doors model matching input search knowledge ranks classifier",
     "timeline": "model",
     "infer": "model timeline",
     "slurm": "doors processes model input knowledge",

@@ -26,16 +26,7 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
-from slurmdoctor.readers import (
-    assemble,
-    beside,
-    find_lines,
-    known_lines,
-    lines_of,
-    named,
-    read_dumps,
-    with_witnesses,
-)
+from slurmdoctor.readers import assemble, find_lines, known_lines
 from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order, side_by_side
 
@@ -74,13 +65,10 @@ def diagnose(
     `: `, or a blank without the looks of a path, and names no file. Any other str is a path, and raises LogNotFoundError where nothing
     is there. `LogText`s with names may stand among the paths. It may be one of the jobs that `jobs_of` tells apart. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
-    its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
-    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with
+    its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is called with
     the bytes read and their number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. `failed` says that the job failed, where its log may not show it; without the
-    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed. `kernel_logs` are files in which nodes tell of the job's time: what dmesg, journalctl, nvidia-smi, DCGM and scontrol print.
-    `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung.
-    Raises UserError for input that cannot be read and for broken rule files.
+    `classifier` only rules are asked. `good` are logs of the same job when it ended well: their lines are no reason why this one failed. `kernel_logs` are files in which nodes tell of the job's time: what dmesg, journalctl, nvidia-smi, DCGM and scontrol print. `dumps` are its flight recorder dumps: files, folders, globs; None are those that are found beside the logs of a job that hung. Raises UserError for input that cannot be read and for broken rule files.
     """
     deadline = Deadline.after(time_limit)
     if exit_status is not None and not isinstance(exit_status, int):
@@ -92,7 +80,7 @@ def diagnose(
         if ends and source.path is not None and source.path in ends:
             source.leave_out_below(ends[source.path])
     sources, pasted = unwrap(given.sources, knowledge)
-    sources, of_nodes = with_witnesses(sources, map(str, kernel_logs), knowledge, knowledge.once(labels_of), record)
+    sources, of_nodes = _with_kernel_logs(sources, list(map(str, kernel_logs)), knowledge, record)
     script_evidence = _evidence_of(script)
     known = _lines_of(good, knowledge) if (good := tuple(good)) else None
     ask = partial(examine, sources, knowledge, exit_status, record, script_evidence, jobs, deadline=deadline)
@@ -105,12 +93,23 @@ def diagnose(
     left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     files, mixed = (job, ()) if isinstance(job, JobFiles) else _separated(given.sources)
     of_script = script_evidence.notes if script_evidence else ()
-    every = map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_nodes, *of_dumps))
-    notes = tuple(filter(None, (pasted, *every)))
+    notes = tuple(
+        filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script, *of_nodes, *of_dumps))))
+    )
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    found = replace(found, job=_job(files, found, record))
-    return _masked(found, redact, knowledge)
+    return _masked(replace(found, job=_job(files, found, record)), redact, knowledge)
+
+
+def _with_kernel_logs(
+    sources: list[Source], paths: Sequence[str], knowledge: Knowledge, record: JobRecord | None
+) -> tuple[list[Source], tuple[Reason, ...]]:
+    """The sources, with what nodes tell; notes on what was left out."""
+    if not paths:
+        return sources, ()
+    from slurmdoctor.readers import with_witnesses  # here and below: rare, and slow to import
+
+    return with_witnesses(sources, paths, knowledge, knowledge.once(labels_of), record)
 
 
 def _masked(found: model.Diagnosis, redact: str, knowledge: Knowledge) -> Diagnosis:
@@ -202,11 +201,14 @@ def _with_dumps(
     jobs: int,
 ) -> tuple[model.Diagnosis, tuple[Reason, ...]]:
     """The verdict with what the job's flight recorder dumps tell, as lines of a further log, and notes on those that were not read."""
-    if dumps is None:
-        hung = found.verdict != "no-failure" and found.cause.id in knowledge.traits["hides-hang"] | {None}
-        files = beside([source.path for source in given if source.path is not None]) if hung else []
-    else:
-        files = named([os.fspath(one) for one in dumps])
+    hung = found.verdict != "no-failure" and found.cause.id in knowledge.traits["hides-hang"] | {None}
+    asked = None if dumps is None else [os.fspath(one) for one in dumps]
+    if not (hung if asked is None else asked):
+        return found, ()
+    from slurmdoctor.readers import beside, lines_of, named, read_dumps
+
+    of_the_job = [source.path for source in given if source.path is not None]
+    files = beside(of_the_job) if asked is None else named(asked)
     if not files:
         return found, ()
     graph, left_out = read_dumps(files, found.first_failure.time, jobs)
@@ -220,6 +222,8 @@ def _with_dumps(
 
 def waits_of(paths: Iterable[APath], jobs: int = 1) -> tuple[str, ...]:
     """Who waits for whom, by flight recorder dumps (files, folders, globs), and what of these was not read: a line each."""
+    from slurmdoctor.readers import lines_of, named, read_dumps
+
     graph, left_out = read_dumps(named([os.fspath(one) for one in paths]), jobs=jobs)
     return (*lines_of(graph, all=True), *map(sentence, left_out))
 

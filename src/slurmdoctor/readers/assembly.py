@@ -22,6 +22,7 @@ from slurmdoctor.model import (
     Line,
     LogFile,
     Observations,
+    Progress,
     RankMap,
     Reason,
     Rule,
@@ -36,7 +37,6 @@ from slurmdoctor.ranks import Excerpts, Place, RankMapBuilder, of_paths
 from slurmdoctor.readers.attribution import Clock, RepeatedRanks, date, place_events
 from slurmdoctor.readers.collectives import place_collectives, read_collective
 from slurmdoctor.readers.exit_reports import complete_reports, read_report
-from slurmdoctor.readers.kernel_logs import weigh_witnesses
 from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, unfinished_work
 from slurmdoctor.readers.ras import named_by_ras
 from slurmdoctor.readers.rule_events import RuleEvents, exception_of
@@ -70,14 +70,12 @@ def assemble(
     signals = sorted(_signals(kept["signals"], lines), key=lambda signal: signal.order)
     reports, too_many = _reports(kept["reports"], lines)
     collectives = [one for line, _ in kept["collective"] if (one := read_collective(line))]
-    paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
-    of_nodes = {n: s.witness.node for n, s in enumerate(lines.sources) if s.witness is not None}
-    by_path = of_paths(paths, knowledge.paths) | {n: {"node": node} for n, node in of_nodes.items() if node}
-    rank_map = RankMapBuilder(knowledge.rank_lines, by_path).finish([line for line, _ in kept["map"]], reports)
+    of_nodes = any(source.witness is not None for source in lines.sources)
+    rank_map = _rank_map([line for line, _ in kept["map"]], reports, knowledge, lines)
     stacks = lines.meter.each("places", kept["stack"])
     dumps = [dump for line, _ in stacks if (dump := read_stack(lines, line, rank_map))]
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
-    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals), "kernel_log": bool(of_nodes)}, repeats, plan)
+    by_rules = _by_rules(kept["rules"], {**facts, **facts_of(signals), "kernel_log": of_nodes}, repeats, plan)
     joined = _with_tracebacks(kept, by_rules, matches, knowledge, lines)
     joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
@@ -89,7 +87,7 @@ def assemble(
     events = add_endings(date(placed, clock), lines)
     alone = _alone(rank_map, reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    events = weigh_witnesses(events, reports, steps, lines.sources, rank_map, knowledge.traits["system"])
+    events = _weighed(events, reports, steps, rank_map, knowledge, lines) if of_nodes else events
     ending, likeness = find_ending(events, lines, knowledge), dict[tuple[int, int], Likeness]()
     if classifier:
         events, ending, likeness = classify(events, ending, knowledge, lines, known or frozenset())
@@ -117,6 +115,28 @@ def assemble(
         notes=(*matches.notes, *plan.notes, *too_many, *lines.meter.notes, *unread, *out_of_time),
         complete=matches.complete and lines.complete,
     )
+
+
+def _weighed(
+    events: list[Event],
+    reports: Sequence[ExitReport],
+    steps: Sequence[Progress],
+    rank_map: RankMap,
+    knowledge: Knowledge,
+    lines: Excerpts,
+) -> list[Event]:
+    """The events, without what nodes tell of other jobs or of what came later."""
+    from slurmdoctor.readers.kernel_logs import weigh_witnesses  # rare, and slow to import
+
+    return weigh_witnesses(events, reports, steps, lines.sources, rank_map, knowledge.traits["system"])
+
+
+def _rank_map(named: Sequence[Line], reports: Sequence[ExitReport], knowledge: Knowledge, lines: Excerpts) -> RankMap:
+    """Where ranks run, by the lines that tell it, exit reports, the files' names, and the nodes that files of kernels are of."""
+    paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
+    of_nodes = {n: s.witness.node for n, s in enumerate(lines.sources) if s.witness is not None}
+    by_path = of_paths(paths, knowledge.paths) | {n: {"node": node} for n, node in of_nodes.items() if node}
+    return RankMapBuilder(knowledge.rank_lines, by_path).finish(named, reports)
 
 
 Kept = Sequence[tuple[Line, Reading]]
