@@ -91,14 +91,15 @@ _MOST_NODES = 65_536
 """Nodes of a list's one piece; no cluster has more."""
 
 
-def expand_nodes(names: str) -> list[str]:
+@lru_cache(maxsize=16)  # all rows of a job name the same ones
+def expand_nodes(names: str) -> tuple[str, ...]:
     """Slurm's host list: `cn[01-03],gpu7` -> cn01 cn02 cn03 gpu7; `rack[0-1]n[0-1]` is rack0n0 rack0n1 rack1n0 rack1n1."""
     found: list[str] = []
     for name in names and re.findall(r"[^,\[\]]+(?:\[[^\[\]]*\][^,\[\]]*)*", names):
         pieces = re.split(r"\[([^\[\]]*)\]", name)  # every other one stood in brackets
         parts = [_padded(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
         found += map("".join, islice(product(*parts), _MOST_NODES))
-    return found
+    return tuple(found)
 
 
 def _padded(numbers: str) -> list[str]:
