@@ -41,6 +41,7 @@ done
 for one in $ranks; do
   pipe=$(of "${one%:*}" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)
   if [ -n "$pipe" ] && [ -p "$pipe${one#*:}.pipe" ]; then
+    asked=2
     limited 5 sh -c 'echo 1 >"$1"' sh "$pipe${one#*:}.pipe" || echo "$node: rank ${one#*:} does not read $pipe${one#*:}.pipe"
   fi
 done
@@ -72,10 +73,11 @@ for pid in $helpers; do
   echo
 done >>"stacks-$node.txt"
 
+sleep ${asked:-0}  # what was asked for may still be written
 # Dumps that were written since the process began; those of another job lie in the same place.
 for one in $ranks; do
   pid=${one%:*} rank=${one#*:}
-  began=$(($(date +%s) - $(ps -o etimes= -p "$pid" || echo 0)))
+  began=$(($(date +%s) - $(ps -o etimes= -p "$pid" || echo 0) - 2))  # both are rounded
   cache=$(of "$pid" XDG_CACHE_HOME)
   cache=${cache:-$(of "$pid" HOME)/.cache}
   for prefix in "$(of "$pid" TORCH_FR_DUMP_TEMP_FILE)" "$(of "$pid" TORCH_NCCL_DEBUG_INFO_TEMP_FILE)" \
