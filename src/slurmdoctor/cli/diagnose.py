@@ -143,7 +143,7 @@ def diagnose(
     if failed and len(asked) > 1:
         raise UserError(f"--failed is of one job, and these are {len(asked):,}", "name one job, or pick one: --job-id")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
-    keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *good, *kernel_logs, *filter(None, [script])))
+    keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *good, *kernel_logs, *dumps, *filter(None, [script])))
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "rank_timelines": form == "html"}
     how |= {"failed": failed, "classifier": classifier, "good": good, "kernel_logs": kernel_logs}
     how["dumps"] = dumps or (None if len(asked) == 1 else ())

@@ -129,11 +129,13 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
 
 def _by_its_words(finding: Finding, case: Case) -> Finding:
     """The end that the first failing process printed itself, where nobody tells another one."""
-    ends = ((event, _end_of(event, case)) for event in finding.root.events) if finding.root is not None else ()
-    event, end = next(((event, end) for event, end in ends if end is not None), (None, None))
-    if event is None or (finding.exit is not None and finding.exit.exit_class != "unknown"):
+    if finding.root is None or (finding.exit is not None and finding.exit.exit_class != "unknown"):
         return finding
-    return replace(finding, exit=end, exit_how=(reason("own-words" if event.caught is None else "crash-handler"),))
+    for event in finding.root.events:
+        if (end := _end_of(event, case)) is not None:
+            how = reason("own-words" if event.caught is None else "crash-handler")
+            return replace(finding, exit=end, exit_how=(how,))
+    return finding
 
 
 def _end_of(event: Event, case: Case) -> ProcessExit | None:
@@ -143,7 +145,8 @@ def _end_of(event: Event, case: Case) -> ProcessExit | None:
         return replace(event.caught, code=code or None)
     if 0 < abs(code) < _CODES:
         return from_code(code)
-    end = next((rule.ends_with for rule in case.causes[event.cause].rules if rule.id == event.rule), None)
+    rule = case.causes[event.cause].rule_named(event.rule)
+    end = rule.ends_with if rule is not None else None
     return from_signal(end) if isinstance(end, str) else None if end is None else from_code(end)
 
 

@@ -114,6 +114,10 @@ class Cause(Packed):
     also: tuple[str, ...] = ()
     """What people call it besides: `OOM`, `137`."""
 
+    def rule_named(self, id: str | None) -> Rule | None:
+        """Its rule of this id; None where that is no rule of its."""
+        return next((rule for rule in self.rules if rule.id == id), None)
+
 
 @cache
 def _groups(pattern: str) -> frozenset[str]:

@@ -233,17 +233,8 @@ def _joined(every: Iterable[Wait]) -> list[Wait]:
     for one in every:
         found[id(one.group), one.seq, one.op, one.sizes, one.on, one.mismatch].append(one)
     joined = [
-        Wait(
-            one.group,
-            one.seq,
-            one.op,
-            one.sizes,
-            tuple(sorted(rank for wait in waits for rank in wait.ranks)),
-            one.on,
-            one.mismatch,
-        )
+        replace(waits[0], ranks=tuple(sorted(rank for wait in waits for rank in wait.ranks)))
         for waits in found.values()
-        for one in waits[:1]
     ]
     return sorted(joined, key=lambda one: (-len(one.ranks), one.seq))
 

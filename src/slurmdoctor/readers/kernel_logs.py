@@ -58,13 +58,10 @@ def with_witnesses(
     sources: Sequence[Source], paths: Iterable[str], knowledge: Knowledge, labels: LabelReader, record: JobRecord | None
 ) -> tuple[list[Source], tuple[Reason, ...]]:
     """The job's sources, and one for the lines of each of these files that may tell of it; notes on what was left out."""
-    extra = list(paths)
-    if not extra:
-        return list(sources), ()
     words = {word for rule in knowledge.rules if rule.of_site for word in rule.literals}
     words.update(word.decode() for word in literals("kernel-line"))
     found, notes = [], list[Reason]()
-    for source in opened(extra).sources:
+    for source in opened(list(paths)).sources:
         numbered = _without_other_jobs(_kept(source, words, notes), record)
         source.close()
         made = Text.source("".join(f"{line}\n" for _, line in numbered), source.name)

@@ -317,9 +317,8 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
             elif speaks:
                 beside.setdefault(other.cause, other)
     opens = speaks and event.rule != ABORTED and ("what" not in event.captures or first.text.rstrip().endswith(":"))
-    message = [
-        line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _is_of(event.rule, line, knowledge)
-    ]
+    taken = known.rule_named(event.rule) if known else None
+    message = [line for line in below if opens and not _any(_NO_COMPLAINT, line) and not _takes(taken, line)]
     calls = [(line, call["what"]) for line in below if (call := _MPI_STACK.match(line.text)) and call["what"]]
     if calls:  # the innermost call knows why, and the outermost with what it was called
         message = [line for line, _ in (calls[-1], calls[0])]
@@ -337,9 +336,9 @@ def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: E
     return found
 
 
-def _is_of(rule: str, line: Line, knowledge: Knowledge) -> bool:
-    """Whether the rule takes the line, too."""
-    return any(one.id == rule and rule_event(one, line) for one in knowledge.rules if admits(one, line.raw))
+def _takes(rule: Rule | None, line: Line) -> bool:
+    """Whether the rule takes the line."""
+    return rule is not None and admits(rule, line.raw) and rule_event(rule, line) is not None
 
 
 def _below(first: Line, lines: Excerpts) -> Iterator[Line]:

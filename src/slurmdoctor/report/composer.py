@@ -181,7 +181,7 @@ def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
 
 def _telling(text: str, rule_id: str, cause: Cause) -> tuple[int, int] | None:
     """From where to where its rule takes a text."""
-    rule = next((rule for rule in cause.rules if rule.id == rule_id), None)
+    rule = cause.rule_named(rule_id)
     try:
         found = search(apart(rule.regex), text, rule.of_site) if rule is not None else None
     except TimeoutError:

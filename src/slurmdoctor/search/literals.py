@@ -16,9 +16,9 @@ Limits:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from slurmdoctor.matching import DIGITS, engine_for
+from slurmdoctor.matching import DIGITS, Engine, engine_for
 from slurmdoctor.model import Matcher
 
 
@@ -39,16 +39,19 @@ class Literals:
 
     def wanted(self, line: bytes) -> list[int]:
         """The numbers of the matchers of which the line contains a literal."""
-        words = self.engine.which(line)
         found: set[int] = set()
-        for word in set(words):
-            for number in self._meant[word]:
-                literal = self._literals[number]
-                if literal in line:
-                    found.update(self._users[literal])
+        for literal in _held(line, self.engine, self._meant, self._literals):
+            found.update(self._users[literal])
         return sorted(found)
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
-        words = set(self._of_shapes.which(shape))
-        return any(self._with_digits[number] in shape for word in words for number in self._meant_by_shape[word])
+        return any(_held(shape, self._of_shapes, self._meant_by_shape, self._with_digits))
+
+
+def _held(data: bytes, engine: Engine, meant: Sequence[Sequence[int]], literals: Sequence[bytes]) -> Iterator[bytes]:
+    """The literals that the data hold: the engine finds words, each of which may stand for several."""
+    for word in set(engine.which(data)):
+        for number in meant[word]:
+            if literals[number] in data:
+                yield literals[number]
