@@ -124,7 +124,7 @@ class Layout:
     def program(self, rank: int, steps: int, batches: int) -> list[Op]:
         """What a rank calls: each batch forward and backward through the stages, then the gradients' sums."""
         calls: list[Op] = []
-        counts: Counter[tuple[object, ...]] = Counter()
+        counts: Counter[object] = Counter()
         stages = self.groups[self.of[rank]["pp"]][1]
         stage = stages.index(rank)
 
@@ -312,9 +312,9 @@ def main(runs: int, smallest: int, largest: int) -> None:
         for at, more in enumerate((1, exact, len(named & culprits), len(named), len(culprits))):
             row[at] += more
     print("| fault | hangs | exact | precision | recall |\n|---|---|---|---|---|")
-    for kind, (count, exact, right, named_in_all, wanted) in sorted(rows.items()):
+    for kind, (count, whole, right, named_in_all, wanted) in sorted(rows.items()):
         precision = f"{right / named_in_all:.3f}" if named_in_all else "-"
-        print(f"| {kind} | {count} | {exact} | {precision} | {right / wanted:.3f} |")
+        print(f"| {kind} | {count} | {whole} | {precision} | {right / wanted:.3f} |")
 
 
 if __name__ == "__main__":
